@@ -1,0 +1,83 @@
+// Package telemetry builds the process's logger, metrics registry and tracer.
+// Nothing in it is global: the composition root hands each component its own.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// LogOptions choose how the process logs.
+type LogOptions struct {
+	// Level is debug, info, warn or error; "" is info.
+	Level string
+	// Format is json or text; "" is text when Terminal is true, else json.
+	Format string
+	// Terminal says that the output is a terminal.
+	Terminal bool
+}
+
+// NewLogger returns a logger that writes to w and adds the attributes that
+// travel in a context (see With).
+func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, error) {
+	level, err := parseLevel(o.Level)
+	if err != nil {
+		return nil, err
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch {
+	case o.Format == "json", o.Format == "" && !o.Terminal:
+		handler = slog.NewJSONHandler(w, options)
+	case o.Format == "text", o.Format == "":
+		handler = slog.NewTextHandler(w, options)
+	default:
+		return nil, fmt.Errorf("log format %q: want json or text", o.Format)
+	}
+	return slog.New(contextHandler{handler}), nil
+}
+
+func parseLevel(s string) (slog.Level, error) {
+	switch strings.ToLower(s) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "", "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, fmt.Errorf("log level %q: want debug, info, warn or error", s)
+}
+
+type attrsKey struct{}
+
+// With returns a context whose log records carry attrs besides those that ctx
+// carries already: a request's id, its tenant, its table.
+func With(ctx context.Context, attrs ...slog.Attr) context.Context {
+	have, _ := ctx.Value(attrsKey{}).([]slog.Attr)
+	all := make([]slog.Attr, 0, len(have)+len(attrs))
+	all = append(append(all, have...), attrs...)
+	return context.WithValue(ctx, attrsKey{}, all)
+}
+
+type contextHandler struct{ slog.Handler }
+
+func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
+	if attrs, ok := ctx.Value(attrsKey{}).([]slog.Attr); ok {
+		r.AddAttrs(attrs...)
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h contextHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return contextHandler{h.Handler.WithAttrs(attrs)}
+}
+
+func (h contextHandler) WithGroup(name string) slog.Handler {
+	return contextHandler{h.Handler.WithGroup(name)}
+}
