@@ -1,0 +1,57 @@
+# WaveHouse. `make help` lists what there is.
+
+GO        ?= go
+BIN       := bin
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+# An environment of its own for the tests: nothing a shell exports may leak in.
+TEST_ENV  := env -u WH_CONFIG -u WH_SETTINGS_DIR -u WH_DATA_DIR
+TIMEOUT   ?= 15m
+
+.DEFAULT_GOAL := help
+.PHONY: help run build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench generate clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## Start everything here, with demo data (ARGS="--port 9090" for flags)
+	@command -v clickhouse >/dev/null 2>&1 || ./scripts/fetch-clickhouse.sh >/dev/null
+	@./scripts/fetch-demo-data.sh >/dev/null
+	@exec ./$(BIN)/wavehouse dev $(ARGS)
+
+build: ## Build the binaries into bin/
+	@echo "building (the first time takes a few minutes)…" >&2
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+deps: ## Fetch what the tests need: ClickHouse, demo data, Debian packages
+	@./scripts/deps.sh
+
+test: deps ## Run every suite, as CI does
+	@./scripts/test.sh
+
+test-unit: ## Packages alone, with the race detector
+	$(TEST_ENV) $(GO) test -race -timeout $(TIMEOUT) ./internal/... ./cmd/... ./deployments/... ./scripts/...
+
+test-integration: build ## What crosses packages, on real services
+	$(TEST_ENV) $(GO) test -count=1 -timeout $(TIMEOUT) ./tests/integration/...
+
+test-e2e: build ## The built binary as a user runs it
+	$(TEST_ENV) $(GO) test -count=1 -timeout $(TIMEOUT) ./tests/e2e/...
+
+test-sdk: ## The TypeScript SDK
+	cd sdk/typescript && npm ci --no-audit --no-fund && npm test && npm run build
+
+lint: ## go vet, gofmt, and golangci-lint when it is installed
+	@./scripts/lint.sh
+
+fuzz: ## Each fuzz target for 10 seconds
+	@./scripts/fuzz.sh
+
+bench: build ## The benchmarks, written to docs/benchmarks.md as ratios
+	$(GO) test -count=1 -timeout 30m -run TestBenchmarks ./tests/bench/... -args -write
+
+generate: ## Write the generated pages and schemas again
+	$(GO) run ./cmd/wavehouse config --reference > docs/configuration.md
+
+clean: ## Remove what was built; data/ and .cache/ stay
+	rm -rf $(BIN) coverage.out

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Fetches what the suites need, and says what it does. Debian packages are
+# installed only as root; elsewhere their names are printed.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { echo "deps: $*" >&2; }
+
+missing=
+need() { # command, Debian package
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need gcc gcc
+need curl curl
+need node nodejs
+need npm npm
+
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        say "installing$missing"
+        apt-get update -qq
+        # shellcheck disable=SC2086
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing libc6-dev ca-certificates >/dev/null
+    else
+        say "missing:$missing (install them with your package manager)"
+        exit 1
+    fi
+fi
+
+if command -v clickhouse >/dev/null 2>&1 || [ -n "${WH_TEST_CLICKHOUSE:-}" ]; then
+    say "using the ClickHouse that is here"
+else
+    ./scripts/fetch-clickhouse.sh >/dev/null
+fi
+./scripts/fetch-demo-data.sh >/dev/null
+say "fetching Go modules"
+go mod download
