@@ -1,0 +1,138 @@
+package archtest
+
+import (
+	"path"
+	"strings"
+)
+
+// tiers gives each package of internal/ its height; a package may import its
+// own height and below. A folder below a listed one has its parent's height.
+var tiers = map[string]int{
+	"tenant": 0, "config": 0, "nearest": 0, "units": 0,
+	"record": 1, "schema": 1, "cache": 1, "dedupe": 1, "mq": 1, "coord": 1,
+	"clickhouse": 1, "strictjson": 1, "telemetry": 1,
+	"ingest": 2, "query": 2, "pipes": 2, "stream": 2, "policy": 2, "auth": 2,
+	"settings": 2, "console": 2,
+	"api": 3,
+	"app": 4, "dev": 4,
+}
+
+// contracts are the packages whose children are implementations of them.
+var contracts = map[string]bool{"mq": true, "dedupe": true, "cache": true, "coord": true}
+
+// owner limits a library to the folders that may import it.
+type owner struct {
+	library string
+	folders []string
+	reason  string
+}
+
+var owners = []owner{
+	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv"},
+		"only mq/* and coord/natskv may know NATS, so that the queue can be replaced behind its contract"},
+	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
+		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
+	{"github.com/redis/", []string{"internal/cache/redis"},
+		"only cache/redis may know Redis, so that the cache can be replaced behind its contract"},
+	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
+		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
+	{"github.com/ClickHouse/", []string{"internal/clickhouse", "internal/schema"},
+		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
+	{"github.com/go-chi/", []string{"internal/api"},
+		"routing is the API's alone; other packages speak of requests, not of routes"},
+	{"github.com/spf13/", []string{"cmd/", "internal/config"},
+		"the command line ends in cmd; packages take options"},
+	{"github.com/fsnotify/", []string{"internal/settings"},
+		"the settings directory is the only thing that is watched"},
+	{"github.com/golang-jwt/", []string{"internal/auth"},
+		"tokens are read in one place, which checks the algorithm before any key is used"},
+	{"github.com/ebitengine/purego", []string{"cmd/clickhouse-dev"},
+		"the engine library is loaded by a process of its own, never into the server"},
+	{"github.com/stretchr/testify", nil,
+		"assertions belong in tests and in conformance suites"},
+}
+
+// libraryReason returns why dir may not import the library, "" when it may.
+func libraryReason(dir, imported string) string {
+	if testSupport(dir) {
+		return ""
+	}
+	for _, o := range owners {
+		if strings.HasPrefix(imported, o.library) && !inAny(dir, o.folders) {
+			return o.reason
+		}
+	}
+	return ""
+}
+
+func inAny(dir string, folders []string) bool {
+	for _, f := range folders {
+		if dir == f || strings.HasPrefix(dir, strings.TrimSuffix(f, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// internalReason returns why the package in dir may not import target, both
+// relative to the module root; "" when it may.
+func internalReason(dir, target string) string {
+	if testSupport(dir) {
+		return ""
+	}
+	if testSupport(target) {
+		return "test support is not part of the product"
+	}
+	to, ok := strings.CutPrefix(target, "internal/")
+	if !ok {
+		return "packages of the product live in internal/, below which nothing depends on cmd, tests or scripts"
+	}
+	if reason := implementationReason(dir, to); reason != "" {
+		return reason
+	}
+	from, ok := strings.CutPrefix(dir, "internal/")
+	if !ok {
+		return ""
+	}
+	return tierReason(from, to)
+}
+
+// implementationReason refuses an implementation of a contract to everyone but
+// internal/app and its siblings.
+func implementationReason(dir, to string) string {
+	parent := path.Dir(to)
+	if !contracts[parent] || dir == "internal/app" {
+		return ""
+	}
+	if inAny(dir, []string{"internal/" + parent + "/"}) && dir != "internal/"+parent {
+		return ""
+	}
+	return "only internal/app chooses implementations; everything else depends on the contract in internal/" + parent
+}
+
+func tierReason(from, to string) string {
+	fromTier, known := tiers[head(from)]
+	if !known {
+		return "internal/" + head(from) + " has no height yet: decide who may import it, and add it to the tiers of internal/archtest"
+	}
+	toTier, known := tiers[head(to)]
+	if !known {
+		return "internal/" + head(to) + " has no height yet: decide who may import it, and add it to the tiers of internal/archtest"
+	}
+	if toTier > fromTier {
+		return "imports point downwards, api to the domain packages to the foundations to tenant and config, so that each can be read and tested without what stands on it"
+	}
+	return ""
+}
+
+func head(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
+
+// testSupport reports whether the folder exists for tests: conformance suites
+// and fixtures (…test), everything in tests/, and the architecture rules.
+func testSupport(dir string) bool {
+	base := path.Base(dir)
+	return strings.HasSuffix(base, "test") || head(dir) == "tests"
+}
