@@ -1,0 +1,59 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBackendsThisVersionLacks(t *testing.T) {
+	inDir(t)
+	for env, want := range map[string]string{
+		"WH_MQ_BACKEND=nats":         "mq.backend: this version has no nats backend yet; use embedded",
+		"WH_CACHE_BACKEND=redis":     "cache.backend: this version has no redis backend yet; use local",
+		"WH_DEDUPE_BACKEND=dynamodb": "dedupe.backend: this version has no dynamodb backend yet; use pebble",
+		"WH_COORD_BACKEND=nats":      "coord.backend: this version has no nats backend yet; use local",
+	} {
+		assert.Contains(t, faultsOf(t, []string{dirSet, env}, nil), want)
+	}
+	assert.Equal(t, []string{`WH_MQ_BACKEND: "kafka" is not one of embedded, nats`},
+		faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=kafka"}, nil))
+}
+
+func TestRolesAndBackendsThatCannotWork(t *testing.T) {
+	inDir(t)
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"WH_ROLES=api,ingest"}, "roles: the embedded queue lives in one process"},
+		{[]string{"WH_ROLES=sweeper"}, "roles: the embedded queue lives in one process"},
+		{[]string{"WH_MQ_BACKEND=nats", "WH_ROLES=sweeper"}, "roles: sweeper alone has nothing to do on nats"},
+		{[]string{"WH_MQ_BACKEND=nats"}, "coord.backend: ingest on nats shares its work through leases"},
+		{[]string{"WH_MQ_BACKEND=nats", "WH_ROLES=api"}, "cache.backend: with api and ingest apart"},
+	} {
+		found := false
+		for _, f := range faultsOf(t, append(c.env, dirSet), nil) {
+			found = found || len(f) >= len(c.want) && f[:len(c.want)] == c.want
+		}
+		assert.True(t, found, "%v: want %q", c.env, c.want)
+	}
+}
+
+func TestSectionsOfOtherBackendsWarn(t *testing.T) {
+	inDir(t)
+	write(t, "config.yaml", "mq:\n  nats:\n    urls: [a, b]\n  backend: embedded\ncache: {redis: {addr: x}}\n")
+	_, warnings, err := Load([]string{dirSet, "WH_DEDUPE_DYNAMODB_TABLE=t", "WH_COORD_NATS_URL=u"}, nil)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{
+		`config.yaml:2: mq.nats is not used: mq.backend is "embedded"`,
+		`config.yaml:5: cache.redis is not used: cache.backend is "local"`,
+		`WH_DEDUPE_DYNAMODB_TABLE is not used: dedupe.backend is "pebble"`,
+		`WH_COORD_NATS_URL is not used: coord.backend is "local"`,
+	}, warnings)
+
+	_, warnings, _ = Load([]string{dirSet, "WH_CACHE_LOCAL_MAX_BYTES=8MiB", "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDR=x"}, nil)
+	assert.Contains(t, warnings, `cache.local.max_bytes is not used: cache.backend is "redis"`)
+	assert.NotContains(t, warnings, `WH_CACHE_REDIS_ADDR is not used: cache.backend is "redis"`)
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/wavehouse/wavehouse/internal/nearest"
+)
+
+// file applies the configuration file; path is "" when no variable names one.
+func (l *loader) file(path string) {
+	named := path != ""
+	if !named {
+		path = DefaultFile
+	}
+	data, err := readBounded(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && named:
+		l.warnf("%s: there is no file %q", fileVariable, path)
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		l.faultf("%s: %v", path, err)
+	default:
+		l.yaml(path, data)
+	}
+}
+
+func (l *loader) yaml(path string, data []byte) {
+	var doc yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return // nothing but comments
+	case err != nil:
+		l.faultf("%s: %v", path, err)
+		return
+	}
+	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		l.faultf("%s: there is more than one document", path)
+		return
+	}
+	w := yamlWalk{loader: l, path: path}
+	w.section("", doc.Content[0])
+}
+
+// yamlWalk applies the nodes of one file.
+type yamlWalk struct {
+	*loader
+	path string
+}
+
+func (w yamlWalk) section(prefix string, n *yaml.Node) {
+	n = follow(n)
+	if isNull(n) {
+		return // a section whose keys are all commented out
+	}
+	if n.Kind != yaml.MappingNode {
+		w.fault(n, strings.TrimSuffix(prefix, "."), "want keys and values here")
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := prefix + n.Content[i].Value
+		if seen[name] {
+			w.fault(n.Content[i], name, "the key is repeated")
+			continue
+		}
+		seen[name] = true
+		w.entry(name, n.Content[i], n.Content[i+1])
+	}
+}
+
+func (w yamlWalk) entry(name string, at, value *yaml.Node) {
+	if k, ok := w.byName(name); ok {
+		w.leaf(k, follow(value))
+		return
+	}
+	if s, ok := sectionOf(name); ok {
+		w.unused = append(w.unused, unused{fmt.Sprintf("%s:%d: %s", w.path, at.Line, name), s})
+		return
+	}
+	if slices.ContainsFunc(w.keys, func(k key) bool { return strings.HasPrefix(k.name, name+".") }) {
+		w.section(name+".", value)
+		return
+	}
+	message := "unknown key"
+	if near, ok := nearest.Name(name, w.keyNames()); ok {
+		message += "; did you mean " + near + "?"
+	}
+	w.fault(at, name, message)
+}
+
+func (w yamlWalk) leaf(k key, n *yaml.Node) {
+	_, list := k.value.(*[]string)
+	var err error
+	switch {
+	case isNull(n):
+		err = errors.New(`the key has no value; write "" for an empty one or leave the key out`)
+	case n.Kind == yaml.SequenceNode && list:
+		err = w.list(k, n)
+	case n.Kind != yaml.ScalarNode:
+		err = errors.New("want one value here")
+	default:
+		err = setText(k, n.Value)
+	}
+	if err != nil {
+		w.fault(n, k.name, err.Error())
+		return
+	}
+	w.config.origins[k.name] = OriginFile
+}
+
+func (w yamlWalk) list(k key, n *yaml.Node) error {
+	items := make([]string, 0, len(n.Content))
+	for _, item := range n.Content {
+		if item = follow(item); item.Kind != yaml.ScalarNode || isNull(item) {
+			return errors.New("want a list of names")
+		}
+		items = append(items, item.Value)
+	}
+	v, _ := k.value.(*[]string)
+	return setList(k, v, items)
+}
+
+func (w yamlWalk) fault(n *yaml.Node, name, message string) {
+	if name == "" {
+		w.faultf("%s:%d: %s", w.path, n.Line, message)
+		return
+	}
+	w.faultf("%s:%d: %s: %s", w.path, n.Line, name, message)
+}
+
+func (l *loader) keyNames() []string {
+	var names []string
+	for _, k := range l.keys {
+		names = append(names, k.name)
+		for section := k.name; strings.Contains(section, "."); {
+			section = section[:strings.LastIndexByte(section, '.')]
+			if !slices.Contains(names, section) {
+				names = append(names, section)
+			}
+		}
+	}
+	return names
+}
+
+func follow(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the generated files anew")
+
+const root = "../.."
+
+// assertFile holds a generated file against what it should be.
+func assertFile(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644)) //nolint:gosec // published
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, want, string(got), "%s is not current: run go test ./internal/config -update", path)
+}
+
+func TestReferencePageIsCurrent(t *testing.T) {
+	assertFile(t, filepath.Join(root, "docs", "configuration.md"), Reference())
+}
+
+func TestSampleFileIsCurrent(t *testing.T) {
+	assertFile(t, filepath.Join(root, "config.yaml"), Sample())
+}
+
+// TestSampleLoadsToTheDefaults reads the shipped file as it is, and with every
+// key uncommented: both are the defaults, and the second sets every key.
+func TestSampleLoadsToTheDefaults(t *testing.T) {
+	shipped, err := os.ReadFile(filepath.Join(root, "config.yaml"))
+	require.NoError(t, err)
+	uncommented := regexp.MustCompile(`(?m)^( *)#([a-z_]+:)`).ReplaceAll(shipped, []byte("$1$2"))
+	inDir(t)
+	for text, origin := range map[string]Origin{string(shipped): OriginDefault, string(uncommented): OriginFile} {
+		write(t, "config.yaml", text)
+		c, warnings, err := Load(nil, nil)
+		require.ErrorContains(t, err, "settings.dir: required")
+		assert.NotContains(t, err.Error(), "\n", "no other fault")
+		assert.Empty(t, warnings)
+		for _, s := range c.effective() {
+			assert.Equal(t, origin, s.Origin, s.Key)
+		}
+		c.origins, c.InstanceID = nil, ""
+		assert.Equal(t, Default(), c)
+	}
+}
+
+func TestEveryKeyIsDocumentedAndNamedOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, k := range keys(Default()) {
+		assert.NotEmpty(t, k.doc, k.name)
+		assert.True(t, strings.HasPrefix(k.env, "WH_"), k.name)
+		assert.False(t, seen[k.name] || seen[k.env], k.name)
+		seen[k.name], seen[k.env] = true, true
+		assert.Contains(t, Reference(), "| `"+k.name+"` | `"+k.env+"` |")
+		require.NotPanics(t, func() { _ = k.text() })
+	}
+}

@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// SelectGrant is what a role may read of a table. It is immutable.
+type SelectGrant struct {
+	columns            columnRule
+	maxRows            int
+	allowedAggregation map[string]struct{} // empty: every one
+	deniedAggregation  map[string]struct{}
+	settings           map[string]string
+	fingerprint        string
+}
+
+// Allows reports whether the column may be referenced, in any clause.
+func (g *SelectGrant) Allows(column string) bool { return g.columns.allows(column) }
+
+// MaxRows is the most rows of one answer; zero is no cap.
+func (g *SelectGrant) MaxRows() int { return g.maxRows }
+
+// AllowsAggregation reports whether the aggregation may be used. A rule about
+// a family ("quantile") also holds for its members ("median").
+func (g *SelectGrant) AllowsAggregation(fn string) bool {
+	if holds(g.deniedAggregation, fn) {
+		return false
+	}
+	return len(g.allowedAggregation) == 0 || holds(g.allowedAggregation, fn)
+}
+
+// Settings returns the role's resource caps as ClickHouse settings. The caller
+// owns the map.
+func (g *SelectGrant) Settings() map[string]string { return maps.Clone(g.settings) }
+
+// Fingerprint identifies everything about the grant that an answer depends on:
+// equal fingerprints read equal answers.
+func (g *SelectGrant) Fingerprint() string { return g.fingerprint }
+
+// InsertGrant is what a role may insert into a table. It is immutable.
+type InsertGrant struct {
+	columns columnRule
+}
+
+// Allows reports whether records may carry the column.
+func (g *InsertGrant) Allows(column string) bool { return g.columns.allows(column) }
+
+// OperatorSelect is the grant of the operator key: everything.
+func OperatorSelect() *SelectGrant { return unrestrictedSelect() }
+
+// OperatorInsert is the grant of the operator key: everything.
+func OperatorInsert() *InsertGrant { return unrestrictedInsert() }
+
+func unrestrictedSelect() *SelectGrant {
+	return &SelectGrant{columns: columnRule{all: true}, settings: map[string]string{}, fingerprint: "unrestricted"}
+}
+
+func unrestrictedInsert() *InsertGrant { return &InsertGrant{columns: columnRule{all: true}} }
+
+func newSelectGrant(role string, doc *SelectDocument) *SelectGrant {
+	return &SelectGrant{
+		columns:            newColumnRule(doc.AllowColumns, doc.DenyColumns),
+		maxRows:            doc.MaxRows,
+		allowedAggregation: set(doc.AllowedAggregations),
+		deniedAggregation:  set(doc.DeniedAggregations),
+		settings:           capSettings(doc),
+		fingerprint:        fingerprint(role, doc),
+	}
+}
+
+func newInsertGrant(doc *InsertDocument) *InsertGrant {
+	return &InsertGrant{columns: newColumnRule(doc.AllowColumns, doc.DenyColumns)}
+}
+
+// capSettings spells the resource caps as ClickHouse settings. Zero is left
+// out: to ClickHouse it would mean "no limit" and lift the user's own.
+func capSettings(doc *SelectDocument) map[string]string {
+	settings := map[string]string{}
+	if d := doc.MaxExecutionTime; d > 0 {
+		settings["max_execution_time"] = strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	}
+	if doc.MaxRowsToRead > 0 {
+		settings["max_rows_to_read"] = strconv.FormatInt(doc.MaxRowsToRead, 10)
+	}
+	if doc.MaxMemoryUsage > 0 {
+		settings["max_memory_usage"] = strconv.FormatInt(doc.MaxMemoryUsage, 10)
+	}
+	return settings
+}
+
+// fingerprint hashes the role and its rules; the order in which a list was
+// written does not matter.
+func fingerprint(role string, doc *SelectDocument) string {
+	sorted := *doc
+	for _, list := range []*[]string{
+		&sorted.AllowColumns, &sorted.DenyColumns, &sorted.AllowedAggregations, &sorted.DeniedAggregations,
+	} {
+		*list = slices.Compact(slices.Sorted(slices.Values(*list)))
+	}
+	text, err := json.Marshal(struct {
+		Role string
+		Rule SelectDocument
+	}{role, sorted})
+	if err != nil {
+		panic("policy: a select rule that does not marshal: " + err.Error())
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

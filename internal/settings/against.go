@@ -1,0 +1,128 @@
+package settings
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/strictjson"
+)
+
+// Catalogue answers which tables and columns there are.
+type Catalogue interface {
+	// Tables returns the names of the tenant's tables.
+	Tables(ctx context.Context) ([]string, error)
+	// Columns returns the names of a table's columns.
+	Columns(ctx context.Context, table string) ([]string, error)
+}
+
+// Against holds the names in a tenant's settings against a live catalogue. The
+// error is the catalogue's.
+func Against(ctx context.Context, s *Snapshot, catalogue Catalogue) ([]Finding, error) {
+	tables, err := catalogue.Tables(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the tables: %w", err)
+	}
+	a := &against{tables: tables, columns: map[string][]string{}}
+	for _, table := range tables {
+		if !a.needsColumns(s, table) {
+			continue
+		}
+		if a.columns[table], err = catalogue.Columns(ctx, table); err != nil {
+			return nil, fmt.Errorf("list the columns of %q: %w", table, err)
+		}
+	}
+	a.policies(s.document)
+	a.config(&s.Config)
+	slices.SortStableFunc(a.findings, func(x, y Finding) int {
+		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Path, y.Path))
+	})
+	return a.findings, nil
+}
+
+// against is one comparison.
+type against struct {
+	tables   []string
+	columns  map[string][]string // of the tables whose columns are named
+	findings []Finding
+}
+
+func (a *against) needsColumns(s *Snapshot, table string) bool {
+	d := s.Config.DedupeFor(table)
+	return has(s.document.Tables, table) || d.Enabled && d.RequireID
+}
+
+func (a *against) policies(doc *policy.Document) {
+	for _, table := range slices.Sorted(maps.Keys(doc.Tables)) {
+		path := strictjson.Join("tables", table)
+		if table == AllTables || !a.table(SeverityError, filePolicies, path, table) {
+			continue
+		}
+		for _, role := range slices.Sorted(maps.Keys(doc.Tables[table])) {
+			a.entry(strictjson.Join(path, role), table, doc.Tables[table][role])
+		}
+	}
+}
+
+func (a *against) entry(path, table string, e policy.EntryDocument) {
+	if e.Select != nil {
+		a.columnList(path+".select.allow_columns", table, e.Select.AllowColumns)
+		a.columnList(path+".select.deny_columns", table, e.Select.DenyColumns)
+	}
+	if e.Insert != nil {
+		a.columnList(path+".insert.allow_columns", table, e.Insert.AllowColumns)
+		a.columnList(path+".insert.deny_columns", table, e.Insert.DenyColumns)
+	}
+}
+
+// config names tables that may be created later, so what is missing is only
+// doubtful.
+func (a *against) config(c *Config) {
+	for _, table := range c.NamedTables() {
+		for section, named := range map[string]bool{
+			"dedupe": has(c.Dedupe.Tables, table), "dlq": has(c.DLQ.Tables, table), "ingest": has(c.Ingest.Tables, table),
+		} {
+			if named {
+				a.table(SeverityWarning, fileConfig, strictjson.Join(section+".tables", table), table)
+			}
+		}
+	}
+	for _, table := range a.tables {
+		if d := c.DedupeFor(table); d.Enabled && d.RequireID {
+			a.column(fileConfig, "dedupe", table, d.IDField)
+		}
+	}
+}
+
+func (a *against) table(severity, file, path, table string) bool {
+	if slices.Contains(a.tables, table) {
+		return true
+	}
+	a.missing(severity, file, path, fmt.Sprintf("there is no table %q", table), table, a.tables)
+	return false
+}
+
+func (a *against) columnList(path, table string, names []string) {
+	for i, name := range names {
+		if name != "*" {
+			a.column(filePolicies, strictjson.Index(path, i), table, name)
+		}
+	}
+}
+
+func (a *against) column(file, path, table, name string) {
+	if known := a.columns[table]; !slices.Contains(known, name) {
+		a.missing(SeverityError, file, path, fmt.Sprintf("table %q has no column %q", table, name), name, known)
+	}
+}
+
+func (a *against) missing(severity, file, path, message, name string, known []string) {
+	if near, ok := nearest.Name(name, known); ok {
+		message += fmt.Sprintf("; did you mean %q?", near)
+	}
+	a.findings = append(a.findings, Finding{Severity: severity, File: file, Path: path, Message: message})
+}

@@ -1,0 +1,73 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// catalogue is tables by name to their columns.
+type catalogue map[string][]string
+
+func (c catalogue) Tables(context.Context) ([]string, error) {
+	if c == nil {
+		return nil, errors.New("no catalogue")
+	}
+	names := []string{}
+	for name := range c {
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func (c catalogue) Columns(_ context.Context, table string) ([]string, error) {
+	if c[table] == nil {
+		return nil, errors.New("no such table")
+	}
+	return c[table], nil
+}
+
+func TestAgainst(t *testing.T) {
+	s := Validate(files{
+		"roles.json": `{"roles": ["r"]}`,
+		"policies.json": `{"tables": {
+			"*": {"r": {"select": {"allow_columns": ["anything"]}}},
+			"events": {"r": {"select": {"allow_columns": ["*", "paeg"], "deny_columns": ["ip"]}, "insert": {"allow_columns": ["page"], "deny_columns": ["nope"]}}},
+			"event": {"r": {"select": {}}}}}`,
+		"config.json": `{"dlq": {"tables": {"later": {}, "events": {}}}, "ingest": {"tables": {"a.b": {}}}}`,
+	}.dir(t)).Tenants[tenant.Default]
+	require.NotNil(t, s)
+	live := catalogue{"events": {"page", "ip"}}
+	found, err := Against(t.Context(), s, live)
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		`policies.json: error: tables.event: there is no table "event"; did you mean "events"?`,
+		`policies.json: error: tables.events.r.insert.deny_columns[0]: table "events" has no column "nope"`,
+		`policies.json: error: tables.events.r.select.allow_columns[1]: table "events" has no column "paeg"; did you mean "page"?`,
+	}, errorsOf(found))
+	assert.Equal(t, []string{
+		`config.json: warning: dlq.tables.later: there is no table "later"`,
+		`config.json: warning: ingest.tables["a.b"]: there is no table "a.b"`,
+	}, warningsOf(found))
+
+	s.Config.Dedupe = Dedupe{Enabled: true, RequireID: true, IDField: "event_id"}
+	found, err = Against(t.Context(), s, live)
+	require.NoError(t, err)
+	assert.Contains(t, errorsOf(found), `config.json: error: dedupe: table "events" has no column "event_id"`)
+}
+
+func TestAgainstReportsTheCatalogueFailing(t *testing.T) {
+	s := Validate(files{
+		"roles.json":    `{"roles": ["r"]}`,
+		"policies.json": `{"tables": {"events": {"r": {"select": {"allow_columns": ["a", "b"]}}}}}`,
+	}.dir(t)).Tenants[tenant.Default]
+	_, err := Against(t.Context(), s, catalogue(nil))
+	require.ErrorContains(t, err, "list the tables: no catalogue")
+	_, err = Against(t.Context(), s, catalogue{"events": nil})
+	assert.ErrorContains(t, err, `list the columns of "events"`)
+}

@@ -1,0 +1,190 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/strictjson"
+)
+
+// minRetention is the shortest time for which ids are remembered: a shorter one
+// would end inside the queue's own memory of message ids.
+const minRetention = 2 * time.Minute
+
+// Bounds of config.json's lists.
+const (
+	maxHeaders = 64
+	maxOrigins = 1000
+)
+
+// checkConfig holds config.json against what its types do not say. It completes
+// values that follow from others.
+func checkConfig(s *source, c *Config) {
+	checkBounds(s, c)
+	checkAddress(s, c.ClickHouse.Addr)
+	checkNames(s, c)
+	checkConns(s, &c.ClickHouse)
+	checkTLS(s, &c.ClickHouse)
+	checkHeaders(s, c.ClickHouse.Headers)
+	checkRetention(s, c)
+	checkTableNames(s, c)
+	checkOrigins(s, c.CORS.AllowedOrigins)
+}
+
+func checkAddress(s *source, addr string) {
+	host, port, err := net.SplitHostPort(addr)
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#") {
+		s.error("clickhouse.addr", fmt.Sprintf("want host:port of the native protocol, like localhost:9000, not %q", addr))
+	}
+}
+
+// checkNames refuses empty names where something must be named.
+func checkNames(s *source, c *Config) {
+	for path, name := range map[string]string{
+		"clickhouse.database": c.ClickHouse.Database,
+		"clickhouse.username": c.ClickHouse.Username,
+		"auth.role_claim":     c.Auth.RoleClaim,
+		"dedupe.id_field":     c.Dedupe.IDField,
+	} {
+		if name == "" {
+			s.error(path, "must not be empty; leave the key out for its default")
+		}
+	}
+	for table, over := range c.Dedupe.Tables {
+		if over.IDField != nil && *over.IDField == "" {
+			s.error(strictjson.Join("dedupe.tables", table)+".id_field", "must not be empty")
+		}
+	}
+}
+
+// checkConns keeps the idle connections within the open ones: the default
+// follows, a value that was written is refused.
+func checkConns(s *source, ch *ClickHouse) {
+	if ch.MaxIdleConns <= ch.MaxOpenConns {
+		return
+	}
+	if s.doc.Has("clickhouse.max_idle_conns") {
+		s.error("clickhouse.max_idle_conns", fmt.Sprintf("want at most max_open_conns (%d)", ch.MaxOpenConns))
+		return
+	}
+	ch.MaxIdleConns = ch.MaxOpenConns
+}
+
+func checkTLS(s *source, ch *ClickHouse) {
+	const path = "clickhouse.tls"
+	https := ch.HTTPScheme == "https"
+	switch {
+	case https && !ch.TLS.Enabled:
+		s.warn(path+".enabled", "only HTTP is encrypted; the native connections are not")
+	case !https && ch.TLS.Enabled:
+		s.warn("clickhouse.http_scheme", "only the native connections are encrypted; HTTP is not")
+	}
+	if (ch.TLS.CertFile == "") != (ch.TLS.KeyFile == "") {
+		s.error(path, "cert_file and key_file belong together; one of them is missing")
+	}
+	if ch.TLS.InsecureSkipVerify {
+		s.warn(path+".insecure_skip_verify", "the server's certificate is not checked: anyone in between can read and change everything")
+	}
+	if ch.TLS != (TLS{}) && !ch.TLS.Enabled && !https {
+		s.warn(path, "nothing of this is used: tls.enabled is false and http_scheme is http")
+	}
+}
+
+// checkHeaders refuses headers that would carry credentials, pick another
+// database, or break the request's framing.
+func checkHeaders(s *source, headers map[string]string) {
+	if len(headers) > maxHeaders {
+		s.error("clickhouse.headers", fmt.Sprintf("want at most %d headers, not %d", maxHeaders, len(headers)))
+		return
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		path := strictjson.Join("clickhouse.headers", name)
+		lower := strings.ToLower(name)
+		switch {
+		case !headerName(name):
+			s.error(path, "not a header name")
+		case slices.Contains(reservedHeaders(), lower) || strings.HasPrefix(lower, "x-clickhouse-"):
+			s.error(path, "this header is the server's own to set; credentials are boot configuration (clickhouse.password)")
+		case seen[lower]:
+			s.error(path, "the header is there twice, in different case")
+		case strings.ContainsFunc(headers[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+			s.error(path, "a header's value must not hold control characters")
+		}
+		seen[lower] = true
+	}
+}
+
+func reservedHeaders() []string {
+	return []string{
+		"authorization", "proxy-authorization", "cookie",
+		"host", "content-length", "content-type", "content-encoding", "transfer-encoding",
+		"connection", "keep-alive", "te", "trailer", "upgrade", "expect", "accept-encoding",
+	}
+}
+
+func headerName(name string) bool {
+	return name != "" && len(name) <= 256 && !strings.ContainsFunc(name, func(r rune) bool {
+		alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+func checkRetention(s *source, c *Config) {
+	check := func(path string, d time.Duration) {
+		if d != 0 && d < minRetention {
+			s.error(path, `want "0" (for ever) or at least 2m`)
+		}
+	}
+	check("dedupe.retention", c.Dedupe.Retention)
+	for _, table := range slices.Sorted(maps.Keys(c.Dedupe.Tables)) {
+		if d := c.Dedupe.Tables[table].Retention; d != nil {
+			check(strictjson.Join("dedupe.tables", table)+".retention", *d)
+		}
+	}
+}
+
+func checkTableNames(s *source, c *Config) {
+	for path, empty := range map[string]bool{
+		"dedupe.tables": has(c.Dedupe.Tables, ""), "dlq.tables": has(c.DLQ.Tables, ""), "ingest.tables": has(c.Ingest.Tables, ""),
+	} {
+		if empty {
+			s.error(strictjson.Join(path, ""), "a table must have a name")
+		}
+	}
+}
+
+func has[V any](m map[string]V, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+func checkOrigins(s *source, origins []string) {
+	const path = "cors.allowed_origins"
+	if len(origins) > maxOrigins {
+		s.error(path, fmt.Sprintf("want at most %d origins, not %d", maxOrigins, len(origins)))
+		return
+	}
+	for i, origin := range origins {
+		if origin != "*" && !validOrigin(origin) {
+			s.error(strictjson.Index(path, i), fmt.Sprintf(`want "*" or an origin like "https://app.example.com", not %q`, origin))
+		}
+	}
+	if len(origins) > 1 && slices.Contains(origins, "*") {
+		s.warn(path, `"*" allows every origin; the others change nothing`)
+	}
+}
+
+// validOrigin reports whether a browser could send the origin: a scheme, a host
+// and perhaps a port, without anything behind.
+func validOrigin(origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && u.Scheme+"://"+u.Host == origin && !strings.Contains(u.Host, "*")
+}

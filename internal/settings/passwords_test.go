@@ -1,0 +1,29 @@
+package settings
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+func TestPasswords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "passwords.json")
+	put(t, path, `{"0": "hunter2", "birch": ""}`)
+	got, err := Passwords(path)
+	require.NoError(t, err)
+	assert.Equal(t, map[tenant.ID]config.Secret{"0": "hunter2", "birch": ""}, got)
+
+	for _, bad := range []string{`{"0": "hunter2",}`, `{"a b": "hunter2"}`, `["hunter2"]`, `{"0": 5, "1": "hunter2"}`, ``} {
+		put(t, path, bad)
+		_, err := Passwords(path)
+		require.ErrorContains(t, err, "clickhouse.passwords_file", bad)
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+	_, err = Passwords("/nowhere")
+	assert.ErrorContains(t, err, "missing")
+}

@@ -1,0 +1,97 @@
+// Package strictjson reads small JSON documents, such as settings files and
+// query documents, strictly: an unknown key, a repeated key, a byte order mark,
+// a null where none is meant and trailing data are faults. Every fault of a
+// document is reported at once, with its JSON path and line.
+package strictjson
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxDepth is the deepest nesting of arrays and objects that is read.
+const MaxDepth = 64
+
+// maxFaults bounds the report on one document.
+const maxFaults = 100
+
+// maxShown is the length, in bytes, at which a key or a value is cut in
+// messages and paths.
+const maxShown = 80
+
+// Fault is one thing that is wrong with a document.
+type Fault struct {
+	// Path names the value, like tables.events.viewer.select or pipes[0].name;
+	// "" is the document itself.
+	Path string
+	// Line is 1-based; 0 when the fault has no place.
+	Line int
+	// Message is a sentence without its final stop.
+	Message string
+}
+
+func (f Fault) String() string {
+	place := f.Path
+	if f.Line > 0 {
+		place = strings.TrimSpace(fmt.Sprintf("line %d %s", f.Line, f.Path))
+	}
+	if place == "" {
+		return f.Message
+	}
+	return place + ": " + f.Message
+}
+
+// Join returns the path of key inside the object at path, spelled as in a
+// Fault.
+func Join(path, key string) string {
+	if !plain(key) {
+		return path + "[" + shown(key) + "]"
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// Index returns the path of element i of the array at path.
+func Index(path string, i int) string {
+	return path + "[" + strconv.Itoa(i) + "]"
+}
+
+// plain reports whether a key can stand in a path without quotes.
+func plain(key string) bool {
+	if key == "" || len(key) > maxShown {
+		return false
+	}
+	for i := range len(key) {
+		if c := key[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`.[]"\`, c) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// shown quotes text from a document for a message, cut when it is long.
+func shown(s string) string {
+	if len(s) > maxShown {
+		return strconv.Quote(strings.ToValidUTF8(s[:maxShown], "")) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// faults collects, up to a bound.
+type faults struct {
+	list []Fault
+	more bool
+}
+
+func (f *faults) add(x Fault) {
+	switch {
+	case len(f.list) < maxFaults:
+		f.list = append(f.list, x)
+	case !f.more:
+		f.more = true
+		f.list = append(f.list, Fault{Message: fmt.Sprintf("more than %d faults; the rest are not shown", maxFaults)})
+	}
+}
