@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/config"
+)
+
+func newConfig(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the effective boot configuration, or its reference",
+		Long: `Prints every key with its value and where the value came from: flag, env, file
+or default. Secrets are masked. With --reference it prints what every key means.`,
+		Example: `  wavehouse config
+  WH_SERVER_PORT=9090 wavehouse config
+  wavehouse config --reference`,
+		Args: cobra.NoArgs,
+	}
+	reference := cmd.Flags().Bool("reference", false, "print every key with its variable, default and meaning (Markdown)")
+	format := formatFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		asJSON, err := format()
+		if err != nil {
+			return err
+		}
+		if *reference {
+			_, err := io.WriteString(t.out, config.Reference())
+			return err
+		}
+		boot, warnings, err := config.Load(t.env, nil)
+		for _, warning := range warnings {
+			fmt.Fprintln(t.err, t.yellow("warning:"), warning)
+		}
+		if err != nil {
+			return err
+		}
+		return boot.Effective(t.out, asJSON)
+	}
+	return cmd
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/app"
+	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/dev"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+func newDev(t *terminal, build telemetry.Build) *cobra.Command {
+	o := dev.Options{Out: t.out, Interactive: t.interactive, Env: t.env}
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything on this machine: ClickHouse, the server, demo data",
+		Long: `Starts a ClickHouse (a clickhouse on PATH, or else clickhouse-dev), writes a
+settings directory whose policy is open to this machine, creates a demo table,
+starts the server on loopback and posts a real data set through its API.
+Everything is kept in --dir; a second run finds it again.`,
+		Example: `  wavehouse dev
+  wavehouse dev --port 9090 --dir /tmp/try
+  wavehouse dev --no-demo --clickhouse localhost:9000`,
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Dir, "dir", "data/dev", "where everything is kept")
+	flags.IntVar(&o.Port, "port", 8080, "the server's port")
+	flags.StringVar(&o.ClickHouse, "clickhouse", "", "use the ClickHouse at this native address (host:port) instead of starting one")
+	flags.IntVar(&o.ClickHouseHTTP, "clickhouse-http-port", 8123, "the HTTP port of the ClickHouse named by --clickhouse")
+	flags.BoolVar(&o.NoDemo, "no-demo", false, "no demo table and no demo data")
+	flags.StringVar(&o.DemoData, "demo-data", "", "the demo's rows, one JSON object a line (default: what `make deps` fetched)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.Port < 1 || o.Port > 65535 {
+			return &usageError{fmt.Errorf("--port %d: want 1 to 65535", o.Port)}
+		}
+		return dev.Run(cmd.Context(), o, devServer{t, build})
+	}
+	return cmd
+}
+
+// devServer is the real server, as dev wants it.
+type devServer struct {
+	terminal *terminal
+	build    telemetry.Build
+}
+
+// Run serves until ctx ends.
+func (s devServer) Run(ctx context.Context, o dev.ServerOptions, ready func()) error {
+	boot, _, err := config.Load(s.terminal.env, map[string]string{
+		"server.host": o.Host, "server.port": strconv.Itoa(o.Port), "data_dir": o.DataDir,
+		"settings.dir": o.SettingsDir, "auth.operator_key": o.OperatorKey, "server.shutdown_timeout": "2s",
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := boot.ProbeDataDir(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(o.LogFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer log.Close()
+	logger, err := telemetry.NewLogger(log, telemetry.LogOptions{Level: boot.Log.Level, Format: "json"})
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	a, err := app.New(ctx, app.Options{
+		Config: boot, Build: s.build, Logger: logger, Started: func(net.Addr) { ready() },
+	})
+	if err != nil {
+		return err
+	}
+	stop := reloadOnHangup(ctx, a)
+	defer stop()
+	return a.Run(ctx)
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// usageError is a command line that cannot be meant: exit code 2.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// silentError ends with exit code 1 after everything was said.
+type silentError struct{ error }
+
+func (e *silentError) Unwrap() error { return e.error }
+
+func newRoot(t *terminal, build telemetry.Build) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "wavehouse",
+		Short: "A durable front for ClickHouse: ingest, query and live streams over HTTP",
+		Long: `WaveHouse stands between applications and ClickHouse. It answers an insert once
+it is durable, writes to ClickHouse in large batches, answers queries through
+policies, and streams rows live.`,
+		Example: `  wavehouse dev                          # everything on this machine, with demo data
+  wavehouse bootstrap ./settings         # a starting settings directory
+  wavehouse validate ./settings          # every finding, exit code 1 when there is an error
+  WH_SETTINGS_DIR=./settings wavehouse serve`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetOut(t.out)
+	root.SetErr(t.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.AddCommand(
+		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newConfig(t), newHealth(t), newVersion(t, build),
+	)
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Args = usageArgs(cmd.Args)
+	}
+	return root
+}
+
+// usageArgs makes a wrong count of arguments a usage error.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return &usageError{err}
+		}
+		return nil
+	}
+}
+
+// formatFlag adds --format and returns how to read it.
+func formatFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
+	format := cmd.Flags().String("format", "text", "how to print: text or json")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return func() (bool, error) {
+		switch *format {
+		case "text":
+			return false, nil
+		case "json":
+			return true, nil
+		}
+		return false, &usageError{fmt.Errorf("--format %q: want text or json", *format)}
+	}
+}

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+const acceptedTypes = "application/json, application/x-ndjson, application/ndjson, application/jsonl or application/jsonlines"
+
+// ingestFormat reads the Content-Type of an ingest request.
+func ingestFormat(header http.Header) (record.InputFormat, error) {
+	values := header.Values("Content-Type")
+	slices.Sort(values)
+	values = slices.Compact(values)
+	if len(values) != 1 || strings.Contains(values[0], ",") {
+		return 0, unsupportedType("send one Content-Type: " + acceptedTypes)
+	}
+	mediaType, params, err := mime.ParseMediaType(values[0])
+	if err != nil {
+		return 0, unsupportedType("the Content-Type does not parse: send " + acceptedTypes)
+	}
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return 0, unsupportedType("the charset must be utf-8")
+	}
+	switch mediaType {
+	case "application/json":
+		return record.JSON, nil
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines":
+		return record.NDJSON, nil
+	case "text/csv", "text/tab-separated-values":
+		return 0, unsupportedType(mediaType + " is not supported by this version: send " + acceptedTypes)
+	}
+	return 0, unsupportedType("the Content-Type is not supported: send " + acceptedTypes)
+}
+
+func unsupportedType(message string) *Problem {
+	return problem(http.StatusUnsupportedMediaType, "content_type.unsupported", message).
+		hint("for example -H 'Content-Type: application/json'")
+}
+
+// resultFormats maps the Accept header's media types to result formats.
+var resultFormats = []struct {
+	mediaType string
+	format    query.Format
+}{
+	{"application/json", query.FormatJSON},
+	{"application/x-ndjson", query.FormatNDJSON},
+	{"text/csv", query.FormatCSV},
+	{"application/vnd.apache.arrow.stream", query.FormatArrow},
+	{"application/vnd.apache.parquet", query.FormatParquet},
+}
+
+// resultFormat picks the rendering the caller accepts, a JSON array when it
+// names none of ours.
+func resultFormat(accept string) (format query.Format, mediaType string) {
+	for part := range strings.SplitSeq(accept, ",") {
+		name, _, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		for _, f := range resultFormats {
+			if f.mediaType == name {
+				return f.format, f.mediaType
+			}
+		}
+	}
+	return query.FormatJSON, "application/json"
+}

@@ -1,0 +1,163 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/auth"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/stream"
+)
+
+// fail answers with what err means. It is the one place where errors become
+// responses.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	ctx := r.Context()
+	p := problemOf(err)
+	if rec, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok && started(w, rec) {
+		s.Logger.WarnContext(ctx, "answer failed after it had begun", "code", p.Code, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		s.Logger.WarnContext(ctx, "request failed", "status", p.Status, "code", p.Code, "message", p.Message, "cause", p.Cause)
+	}
+	if p.Code == "clickhouse.access_denied" {
+		s.Logger.WarnContext(ctx, "the ClickHouse user lacks a grant", "message", p.Message)
+	}
+	p.write(w, r)
+}
+
+// started reports whether any wrapper around the connection has sent a status.
+func started(w http.ResponseWriter, unwrapper interface{ Unwrap() http.ResponseWriter }) bool {
+	for {
+		if rec, ok := w.(*recorder); ok {
+			return rec.status != 0
+		}
+		w = unwrapper.Unwrap()
+		next, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return false
+		}
+		unwrapper = next
+	}
+}
+
+// problemOf translates any error a handler may return.
+func problemOf(err error) *Problem {
+	var (
+		own       *Problem
+		recordErr *record.Error
+		bodyErr   *record.BodyError
+		gateErr   *ingest.Error
+		queryErr  *query.Error
+		denial    *auth.Denial
+		streamErr *stream.Error
+		chErr     *clickhouse.Error
+	)
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &recordErr):
+		return recordProblem(recordErr)
+	case errors.As(err, &bodyErr):
+		return problem(http.StatusBadRequest, bodyErr.Code, bodyErr.Message)
+	case errors.As(err, &gateErr):
+		return gateProblem(gateErr, err)
+	case errors.As(err, &queryErr):
+		return queryProblem(queryErr)
+	case errors.As(err, &denial):
+		return problem(denial.Status, denial.Code, denial.Message)
+	case errors.Is(err, auth.ErrMultipleCredentials):
+		return problem(http.StatusBadRequest, "auth.multiple_credentials", err.Error())
+	case errors.Is(err, auth.ErrVerifierPending):
+		return problem(http.StatusServiceUnavailable, "auth.verifier_pending", err.Error()).retryable(30 * time.Second)
+	case errors.As(err, &streamErr):
+		return streamProblem(streamErr, err)
+	case errors.As(err, &chErr), errors.Is(err, clickhouse.ErrNoPool):
+		return clickhouseProblem(err)
+	case errors.Is(err, mq.ErrNoDeadLetters):
+		return problem(http.StatusNotFound, "dlq.none", "this tenant has no dead letters")
+	case errors.Is(err, mq.ErrUnavailable), errors.Is(err, mq.ErrClosed):
+		return problem(http.StatusServiceUnavailable, "queue.unavailable", "the queue is unavailable").
+			retryable(5 * time.Second).because(err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return problem(http.StatusServiceUnavailable, "request.interrupted", "the request ended before its answer").
+			retryable(time.Second).because(err)
+	}
+	return problem(http.StatusInternalServerError, "internal", "the server met a fault of its own").because(err)
+}
+
+// recordProblem is the answer for the one record of a request.
+func recordProblem(e *record.Error) *Problem {
+	status := http.StatusBadRequest
+	switch e.Code {
+	case "record.check_failed", "record.column_not_allowed":
+		status = http.StatusForbidden
+	case "record.too_large":
+		status = http.StatusRequestEntityTooLarge
+	}
+	p := problem(status, e.Code, e.Message)
+	if e.Column != "" {
+		p.Fields = map[string]any{"column": e.Column}
+	}
+	return p
+}
+
+func gateProblem(e *ingest.Error, err error) *Problem {
+	p := problem(http.StatusServiceUnavailable, e.Code, e.Message).because(err)
+	p.Retryable, p.RetryAfter = e.Retryable, e.RetryAfter
+	return p
+}
+
+func queryProblem(e *query.Error) *Problem {
+	status := http.StatusBadRequest
+	if e.Code == query.CodeColumnNotAllowed || e.Code == query.CodeAggregationNotAllowed {
+		status = http.StatusForbidden
+	}
+	p := problem(status, e.Code, e.Message)
+	if e.Column != "" {
+		p.Fields = map[string]any{"column": e.Column}
+	}
+	return p
+}
+
+func streamProblem(e *stream.Error, err error) *Problem {
+	status := http.StatusServiceUnavailable
+	switch e.Code {
+	case stream.CodePositionInvalid:
+		status = http.StatusBadRequest
+	case stream.CodeTooManySubscribers:
+		status = http.StatusTooManyRequests
+	}
+	p := problem(status, e.Code, e.Message).because(err)
+	if e.RetryAfter > 0 {
+		p.retryable(e.RetryAfter)
+	}
+	return p
+}
+
+// clickhouseProblem is the answer when ClickHouse failed a read.
+func clickhouseProblem(err error) *Problem {
+	verdict := clickhouse.ReadVerdict(err)
+	p := problem(verdict.Status, verdict.Code, "ClickHouse cannot be asked").because(err)
+	p.Retryable, p.RetryAfter = verdict.Retryable, verdict.RetryAfter
+	var chErr *clickhouse.Error
+	if errors.As(err, &chErr) {
+		if chErr.Code != 0 {
+			p.Fields = map[string]any{"clickhouse_code": chErr.Code}
+		}
+		switch clickhouse.ClassifyRead(err) {
+		case clickhouse.ClassRejected, clickhouse.ClassLimit, clickhouse.ClassDenied, clickhouse.ClassTooLarge:
+			p.Message = chErr.Message
+		default:
+			p.Message = "ClickHouse did not answer the query"
+		}
+	}
+	return p
+}

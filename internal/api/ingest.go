@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// retrySchema is when to ask again while the tables are not known.
+const retrySchema = 5 * time.Second
+
+// ingest makes the records of a body durable: POST /v1/ingest?table=.
+func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
+	if err := s.identify(r, c, ""); err != nil {
+		return err
+	}
+	name, err := c.tableName()
+	if err != nil {
+		return err
+	}
+	ctx := telemetry.With(r.Context(), slog.String("table", name))
+	table, err := s.table(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	grant, err := c.identity.InsertGrant(c.settings.Policy, name)
+	if err != nil {
+		return err
+	}
+	format, err := ingestFormat(r.Header)
+	if err != nil {
+		return err
+	}
+	all, err := allResults(c)
+	if err != nil {
+		return err
+	}
+	body, release, err := s.bodies.read(w, r, maxIngestBody)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if isBlank(body) {
+		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
+	}
+	result, err := s.Gate.Ingest(ctx, ingest.Request{
+		Tenant: c.tenant, Table: table, Grant: grant, Format: format, Body: body,
+		MissingAsZero: c.settings.Config.MissingAsZero(name),
+		TraceParent:   traceParent(ctx), AllResults: all,
+		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
+	})
+	return answerIngest(w, result, err)
+}
+
+// tableName reads ?table=.
+func (c *call) tableName() (string, error) {
+	name, _, err := one(c.query, "table")
+	switch {
+	case err != nil:
+		return "", err
+	case name == "":
+		return "", problem(http.StatusBadRequest, "table.missing", "name a table: ?table=<table>")
+	}
+	return name, nil
+}
+
+// table finds the table in the tenant's catalogue, looking once more at
+// ClickHouse when it is not there.
+func (s *Server) table(ctx context.Context, c *call, name string) (*schema.Table, error) {
+	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
+	if !loaded {
+		return nil, problem(http.StatusServiceUnavailable, "schema.not_loaded",
+			"the tables of this tenant are not known yet").retryable(retrySchema)
+	}
+	if table, ok := catalogue.Table(name); ok {
+		return table, nil
+	}
+	if catalogue, err := s.Schemas.RefreshEarly(ctx, c.tenant); err == nil && catalogue != nil {
+		if table, ok := catalogue.Table(name); ok {
+			return table, nil
+		}
+	}
+	return nil, problem(http.StatusNotFound, "table.unknown", "unknown table: "+name).
+		hint("create it in ClickHouse: it is found within seconds")
+}
+
+// refreshed returns the table as ClickHouse has it now, or nil when it is the
+// one the request was read against.
+func (s *Server) refreshed(ctx context.Context, c *call, known *schema.Table) *schema.Table {
+	catalogue, err := s.Schemas.RefreshEarly(ctx, c.tenant)
+	if err != nil || catalogue == nil {
+		return nil
+	}
+	table, ok := catalogue.Table(known.Name)
+	if !ok || table.Record == known.Record {
+		return nil
+	}
+	return table
+}
+
+func allResults(c *call) (bool, error) {
+	value, present, err := one(c.query, "results")
+	switch {
+	case err != nil:
+		return false, err
+	case !present || value == "":
+		return false, nil
+	case value == "all":
+		return true, nil
+	}
+	return false, problem(http.StatusBadRequest, "query_string.invalid", "results must be all, or left out")
+}
+
+func traceParent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// answerIngest writes the counts; a failure of the whole request carries those
+// of what was accepted before it.
+func answerIngest(w http.ResponseWriter, result ingest.Result, err error) error {
+	if err != nil {
+		var whole *ingest.Error
+		if !errors.As(err, &whole) || result.Single {
+			return err
+		}
+		return problemOf(err).with(map[string]any{
+			"total": result.Total, "succeeded": result.Succeeded, "failed": result.Failed,
+			"duplicates": result.Duplicates, "results": resultEntries(result),
+		})
+	}
+	if result.Single {
+		return answerSingle(w, result)
+	}
+	answer := map[string]any{
+		"total": result.Total, "succeeded": result.Succeeded, "failed": result.Failed,
+		"duplicates": result.Duplicates, "results": resultEntries(result),
+	}
+	if result.Truncated {
+		answer["results_truncated"] = true
+	}
+	return writeJSON(w, http.StatusOK, answer)
+}
+
+func answerSingle(w http.ResponseWriter, result ingest.Result) error {
+	if result.Failed > 0 && len(result.Results) > 0 {
+		r := result.Results[0]
+		return &record.Error{Code: r.Code, Column: r.Column, Message: r.Message}
+	}
+	if result.Duplicates > 0 {
+		return writeRaw(w, []byte(`{"duplicate":true}`+"\n"))
+	}
+	return writeRaw(w, []byte(`{"ok":true}`+"\n"))
+}
+
+// resultEntry is one record's verdict in an answer.
+type resultEntry struct {
+	Index     int    `json:"index"`
+	OK        bool   `json:"ok,omitempty"`
+	Duplicate bool   `json:"duplicate,omitempty"`
+	Error     string `json:"error,omitempty"`
+	Code      string `json:"code,omitempty"`
+	Column    string `json:"column,omitempty"`
+}
+
+func resultEntries(result ingest.Result) []resultEntry {
+	entries := make([]resultEntry, 0, len(result.Results))
+	for _, r := range result.Results {
+		entries = append(entries, resultEntry{
+			Index: r.Index, OK: r.OK, Duplicate: r.Duplicate, Error: r.Message, Code: r.Code, Column: r.Column,
+		})
+	}
+	return entries
+}

@@ -1,0 +1,158 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// statusClientGone is what logs and metrics show for a caller that left
+// before its answer: not a fault of the server, and not a success.
+const statusClientGone = 499
+
+// handler is a route: it returns what went wrong and never writes an error
+// itself.
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// recorder notes what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (rec *recorder) WriteHeader(status int) {
+	if rec.status == 0 && status >= http.StatusOK {
+		rec.status = status
+	}
+	rec.ResponseWriter.WriteHeader(status)
+}
+
+func (rec *recorder) Write(p []byte) (int, error) {
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	n, err := rec.ResponseWriter.Write(p)
+	rec.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
+
+// edge is the outermost middleware: request id, trace, recovery, log, metrics.
+type edge struct {
+	logger   *slog.Logger
+	tracer   trace.Tracer
+	now      func() time.Time
+	requests *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	panics   prometheus.Counter
+}
+
+func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time) *edge {
+	e := &edge{
+		logger: logger, tracer: tracer, now: now,
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "wavehouse_http_request_duration_seconds",
+			Help:    "Time from the request's headers to the end of its answer, by route template, method and status.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"route", "method", "status"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "wavehouse_http_requests_in_flight", Help: "Requests being served, streams included.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "wavehouse_http_panics_total", Help: "Requests that met a bug of the server.",
+		}),
+	}
+	registerer.MustRegister(e.requests, e.inFlight, e.panics)
+	return e
+}
+
+func (e *edge) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := e.now()
+		e.inFlight.Inc()
+		defer e.inFlight.Dec()
+
+		id := requestID(r.Header.Get(requestIDHeader))
+		w.Header().Set(requestIDHeader, id)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		rec := &recorder{ResponseWriter: w}
+		ctx := telemetry.With(r.Context(), slog.String("request_id", id))
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		ctx, span := e.tracer.Start(ctx, "http "+r.Method, trace.WithSpanKind(trace.SpanKindServer))
+		r = r.WithContext(ctx)
+
+		defer func() {
+			if fault := recover(); fault != nil {
+				e.recovered(rec, r, fault)
+			}
+			e.finish(rec, r, span, start)
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+func (e *edge) recovered(rec *recorder, r *http.Request, fault any) {
+	if fault == http.ErrAbortHandler { //nolint:errorlint // the sentinel is panicked as it is
+		panic(fault)
+	}
+	e.panics.Inc()
+	e.logger.ErrorContext(r.Context(), "request met a bug", "panic", fault, "stack", string(debug.Stack()))
+	if rec.status == 0 {
+		problem(http.StatusInternalServerError, "internal", "the server met a bug while serving this request").write(rec, r)
+	}
+}
+
+func (e *edge) finish(rec *recorder, r *http.Request, span trace.Span, start time.Time) {
+	route := "unmatched"
+	if pattern := chi.RouteContext(r.Context()); pattern != nil && pattern.RoutePattern() != "" {
+		route = pattern.RoutePattern()
+	}
+	status := rec.status
+	if errors.Is(r.Context().Err(), context.Canceled) && (status == 0 || status >= http.StatusInternalServerError) {
+		status = statusClientGone
+	}
+	if status == 0 {
+		status = http.StatusOK
+	}
+	took := e.now().Sub(start)
+	e.requests.WithLabelValues(route, methodLabel(r.Method), strconv.Itoa(status)).Observe(took.Seconds())
+	if span.IsRecording() {
+		span.SetName(r.Method + " " + route)
+		span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route),
+			attribute.Int("http.response.status_code", status))
+	}
+	span.End()
+	level := slog.LevelDebug
+	if status >= http.StatusInternalServerError {
+		level = slog.LevelWarn
+	}
+	if !e.logger.Enabled(r.Context(), level) {
+		return
+	}
+	e.logger.Log(r.Context(), level, "request", "method", r.Method, "route", route, "status", status,
+		"bytes", rec.bytes, "seconds", took.Seconds())
+}
+
+// methodLabel keeps the label set bounded: a method is the caller's text.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
+		return method
+	}
+	return "other"
+}

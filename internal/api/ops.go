@@ -1,0 +1,95 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// ops serves a route that only an operator may use: the holder of the operator
+// key, or the admin role of tenant 0's policy.
+func (s *Server) ops(h func(w http.ResponseWriter, r *http.Request, query url.Values) error) http.HandlerFunc {
+	return s.exempt(func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Cache-Control", "no-store")
+		if err := s.authorizeOps(r); err != nil {
+			return err
+		}
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			return problem(http.StatusBadRequest, "query_string.invalid", "the query string does not parse: "+err.Error())
+		}
+		return h(w, r, query)
+	})
+}
+
+func (s *Server) authorizeOps(r *http.Request) error {
+	snapshot, err := s.Settings.Get(tenant.Default)
+	if err != nil {
+		snapshot = nil
+	}
+	identity, err := s.Auth.Identify(r, snapshot, "")
+	if err != nil {
+		return err
+	}
+	if snapshot == nil {
+		return identity.Ops(nil)
+	}
+	return identity.Ops(snapshot.Policy)
+}
+
+// opsTenant reads ?tenant= strictly: absent is tenant 0, anything that is not
+// one tenant id is a refusal and never a silent default.
+func opsTenant(query url.Values) (id tenant.ID, named bool, err error) {
+	value, present, err := one(query, "tenant")
+	if err != nil || !present {
+		return tenant.Default, false, err
+	}
+	id, err = tenant.Parse(value)
+	if err != nil {
+		return "", true, problem(http.StatusBadRequest, "tenant.invalid", err.Error())
+	}
+	return id, true, nil
+}
+
+// servedTenant is opsTenant for a route that needs the tenant's settings.
+func (s *Server) servedTenant(query url.Values) (*call, error) {
+	id, _, err := opsTenant(query)
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := s.Settings.Get(id)
+	if err != nil {
+		return nil, unserved(id, err)
+	}
+	return &call{tenant: id, settings: snapshot, query: query}, nil
+}
+
+// opsReload reads the settings again: POST /v1/ops/settings/reload.
+func (s *Server) opsReload(w http.ResponseWriter, r *http.Request, query url.Values) error {
+	id, named, err := opsTenant(query)
+	if err != nil {
+		return err
+	}
+	var only *tenant.ID
+	if named {
+		if _, err := s.Settings.Get(id); err != nil {
+			return unserved(id, err)
+		}
+		only = &id
+	}
+	result := s.Settings.Reload(r.Context(), only)
+	if result.Err != nil {
+		return result.Err
+	}
+	status := http.StatusOK
+	if !result.Adopted {
+		status = http.StatusUnprocessableEntity
+	}
+	findings := result.Findings
+	if findings == nil {
+		findings = []settings.Finding{}
+	}
+	return writeJSON(w, status, map[string]any{"adopted": result.Adopted, "findings": findings})
+}

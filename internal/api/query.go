@@ -1,0 +1,84 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// maxResult bounds a result, in bytes.
+const maxResult = 64 << 20
+
+// query answers a structured query: POST /v1/query?table=.
+func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
+	if err := s.identify(r, c, ""); err != nil {
+		return err
+	}
+	name, err := c.tableName()
+	if err != nil {
+		return err
+	}
+	r = r.WithContext(telemetry.With(r.Context(), slog.String("table", name)))
+	grant, err := c.identity.SelectGrant(c.settings.Policy, name)
+	if err != nil {
+		return err
+	}
+	table, err := s.table(r.Context(), c, name)
+	if err != nil {
+		return err
+	}
+	body, release, err := s.bodies.read(w, r, maxDocument)
+	if err != nil {
+		return err
+	}
+	defer release()
+	document, err := query.Parse(body)
+	if err != nil {
+		return err
+	}
+	format, mediaType := resultFormat(r.Header.Get("Accept"))
+	catalogue, _ := s.Schemas.Catalogue(c.tenant)
+	statement, err := query.Build(document, table, grant, query.Options{
+		Now: s.Now(), BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
+		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("X-Cache", "MISS")
+	return s.answerStatement(w, r, c, clickhouse.Request{
+		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
+	}, mediaType)
+}
+
+// answerStatement runs a read and answers with ClickHouse's own bytes. The
+// result is held whole before the first byte is sent, so that a failure in
+// the middle is an error to the caller, not a short answer.
+func (s *Server) answerStatement(w http.ResponseWriter, r *http.Request, c *call, statement clickhouse.Request, mediaType string) error {
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return err
+	}
+	statement.MaxResponseBytes = maxResult
+	response, err := pool.Query(r.Context(), statement)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	result, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("read result: %w", err)
+	}
+	if mediaType == "" {
+		mediaType = response.ContentType
+	}
+	w.Header().Set("Content-Type", mediaType)
+	_, _ = w.Write(result)
+	return nil
+}

@@ -1,0 +1,231 @@
+// Package api is the HTTP surface: the router, the middleware, one file per
+// resource, and the one place that turns an error into a response.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/wavehouse/wavehouse/internal/auth"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Settings answers which tenants are served, and how.
+type Settings interface {
+	Get(id tenant.ID) (*settings.Snapshot, error)
+	Tenants() []tenant.ID
+	Reload(ctx context.Context, only *tenant.ID) settings.ReloadResult
+}
+
+// Schemas answers which tables a tenant has.
+type Schemas interface {
+	Catalogue(id tenant.ID) (*schema.Catalogue, bool)
+	RefreshEarly(ctx context.Context, id tenant.ID) (*schema.Catalogue, error)
+	Refresh(ctx context.Context, id tenant.ID) error
+	// Pending holds the served tenants without a first discovery, and why.
+	Pending() map[tenant.ID]error
+	FirstLoaded() bool
+}
+
+// Pools answers where a tenant's ClickHouse is.
+type Pools interface {
+	Get(id tenant.ID) (*clickhouse.Pool, error)
+	// Ping asks every pool at once; nil values are pools that answered.
+	Ping(ctx context.Context) map[string]error
+}
+
+// Gate makes records durable.
+type Gate interface {
+	Ingest(ctx context.Context, request ingest.Request) (ingest.Result, error)
+}
+
+// Queue is what the ops and probe routes ask of the broker.
+type Queue interface {
+	Status(ctx context.Context) mq.Status
+	DeadLetters(id tenant.ID) (mq.DeadLetterStore, error)
+}
+
+// Authenticator says who calls.
+type Authenticator interface {
+	// Identify works without a snapshot too: then only the operator key counts.
+	Identify(r *http.Request, snapshot *settings.Snapshot, streamToken string) (auth.Identity, error)
+}
+
+// Streams serves live rows.
+type Streams interface {
+	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
+}
+
+// Options are what a Server is made of; all are required but MetricsPath,
+// MaxBodyMemory and Now.
+type Options struct {
+	Settings   Settings
+	Schemas    Schemas
+	Pools      Pools
+	Gate       Gate
+	Queue      Queue
+	Auth       Authenticator
+	Streams    Streams
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Tracer     trace.Tracer
+	Build      telemetry.Build
+	// Metrics serves the exposition; nil when another listener does.
+	Metrics     http.Handler
+	MetricsPath string
+	// MaxBodyMemory bounds the request bodies held at once, in bytes; 0 is
+	// 256 MiB.
+	MaxBodyMemory int64
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Server is the API's handler.
+type Server struct {
+	Options
+	edge     *edge
+	bodies   *bodyReader
+	router   chi.Router
+	stopping atomic.Bool
+}
+
+// NewServer builds the routes.
+func NewServer(o Options) *Server {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxBodyMemory == 0 {
+		o.MaxBodyMemory = 256 << 20
+	}
+	s := &Server{
+		Options: o,
+		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
+		bodies:  newBodyReader(o.MaxBodyMemory),
+	}
+	s.router = s.routes()
+	return s
+}
+
+// ServeHTTP serves one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+
+// BeginStop makes /readyz answer 503 from now on: a stop has begun.
+func (s *Server) BeginStop() { s.stopping.Store(true) }
+
+func (s *Server) routes() chi.Router {
+	router := chi.NewRouter()
+	router.Use(s.edge.wrap, middleware.GetHead, s.preflight)
+	router.NotFound(s.exempt(func(http.ResponseWriter, *http.Request) error {
+		return problem(http.StatusNotFound, "route.unknown", "no such route")
+	}))
+	router.MethodNotAllowed(s.exempt(s.methodNotAllowed))
+
+	router.Get("/livez", s.exempt(s.livez))
+	router.Get("/healthz", s.exempt(s.livez))
+	router.Get("/readyz", s.exempt(s.readyz))
+	router.Get("/version", s.exempt(s.version))
+	router.Get("/openapi.json", s.exempt(s.openAPI))
+	if s.Metrics != nil {
+		router.Method(http.MethodGet, s.MetricsPath, s.Metrics)
+	}
+	router.Get("/v1/stream", s.tenant(s.stream))
+
+	compressed := compress()
+	router.Group(func(router chi.Router) {
+		router.Use(compressed)
+		router.Get("/v1/health", s.tenant(s.health))
+		router.Post("/v1/ingest", s.tenant(s.ingest))
+		router.Post("/v1/query", s.tenant(s.query))
+		router.Post("/v1/ops/query", s.ops(s.opsQuery))
+		router.Get("/v1/ops/schema", s.ops(s.opsSchema))
+		router.Post("/v1/ops/schema/refresh", s.ops(s.opsSchemaRefresh))
+		router.Get("/v1/ops/tenants", s.ops(s.opsTenants))
+		router.Get("/v1/ops/dlq/stats", s.ops(s.opsDeadLetterStats))
+		router.Get("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterRows))
+		router.Post("/v1/ops/settings/reload", s.ops(s.opsReload))
+	})
+	return router
+}
+
+// compress answers with a compressed body when the client accepts one and it
+// is worth it. The wrapper's options are constants, so a failure is a bug.
+func compress() func(http.Handler) http.Handler {
+	wrapper, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.ContentTypes([]string{
+		"application/json", "application/problem+json", "application/x-ndjson", "text/csv", "text/plain", "text/tab-separated-values",
+	}))
+	if err != nil {
+		panic(err)
+	}
+	return func(next http.Handler) http.Handler { return wrapper(next) }
+}
+
+// route turns what a handler returns into the answer.
+func (s *Server) route(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	}
+}
+
+// exempt serves a route that belongs to no tenant: it is decorated with
+// tenant 0's CORS list when that tenant is served.
+func (s *Server) exempt(h handler) http.HandlerFunc {
+	return s.route(func(w http.ResponseWriter, r *http.Request) error {
+		s.decorateDefault(w, r)
+		return h(w, r)
+	})
+}
+
+func (s *Server) decorateDefault(w http.ResponseWriter, r *http.Request) {
+	if snapshot, err := s.Settings.Get(tenant.Default); err == nil {
+		decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
+	}
+}
+
+// preflight answers CORS preflights on every path, from the list of the
+// tenant that the preflight names (browsers name none: tenant 0).
+func (s *Server) preflight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isPreflight(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		addVary(w.Header(), tenantHeader)
+		if id, err := tenantOf(r); err == nil {
+			if snapshot, err := s.Settings.Get(id); err == nil {
+				decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
+			}
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if s.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
+			w.Header().Add("Allow", method)
+		}
+	}
+	if allow := w.Header().Values("Allow"); slices.Contains(allow, http.MethodGet) && !slices.Contains(allow, http.MethodHead) {
+		w.Header().Add("Allow", http.MethodHead)
+	}
+	return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the route does not answer this method")
+}

@@ -1,0 +1,101 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// stream sends live rows: GET /v1/stream?table=.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
+	token := c.query.Get("token")
+	r = withoutToken(r, c)
+	if err := s.identify(r, c, token); err != nil {
+		return err
+	}
+	name, err := c.tableName()
+	if err != nil {
+		return err
+	}
+	r = r.WithContext(telemetry.With(r.Context(), slog.String("table", name)))
+	if _, err := c.identity.SelectGrant(c.settings.Policy, name); err != nil {
+		return err
+	}
+	if _, err := s.table(r.Context(), c, name); err != nil {
+		return err
+	}
+	since, err := sinceParameter(c)
+	if err != nil {
+		return err
+	}
+	options, err := renderOptions(c)
+	if err != nil {
+		return err
+	}
+	positions, hasPosition := r.Header["Last-Event-Id"]
+	config := c.settings.Config.Stream
+	subscription := stream.Subscription{
+		Tenant: c.tenant, Table: name, HasLastEventID: hasPosition, Since: since,
+		Keepalive: config.KeepaliveInterval, Buckets: config.KeepaliveBuckets, GapWindow: config.GapWindow,
+		MaxSubscribers: config.MaxSubscribers, Expires: c.identity.Expires, Render: options,
+		Grant: s.streamGrant(c, name),
+	}
+	if hasPosition {
+		subscription.LastEventID = positions[len(positions)-1]
+	}
+	return s.Streams.Serve(w, r, subscription)
+}
+
+// withoutToken takes the token out of the URL before anything can log it.
+func withoutToken(r *http.Request, c *call) *http.Request {
+	if !c.query.Has("token") {
+		return r
+	}
+	c.query.Del("token")
+	clone := *r
+	url := *r.URL
+	url.RawQuery = c.query.Encode()
+	clone.URL, clone.RequestURI = &url, url.RequestURI()
+	return &clone
+}
+
+// streamGrant reads the caller's grant from the current snapshot, each time it
+// is asked: a policy edit takes effect on the next row.
+func (s *Server) streamGrant(c *call, table string) func() (stream.Grant, error) {
+	return func() (stream.Grant, error) {
+		snapshot, err := s.Settings.Get(c.tenant)
+		if err != nil {
+			return nil, err
+		}
+		return c.identity.SelectGrant(snapshot.Policy, table)
+	}
+}
+
+func sinceParameter(c *call) (time.Time, error) {
+	value, _, err := one(c.query, "since")
+	if err != nil || value == "" {
+		return time.Time{}, err
+	}
+	since, err := time.Parse(time.RFC3339Nano, value)
+	if err != nil {
+		return time.Time{}, problem(http.StatusBadRequest, "query_string.invalid", "since must be an RFC 3339 time")
+	}
+	return since, nil
+}
+
+func renderOptions(c *call) (record.RenderOptions, error) {
+	value, _, err := one(c.query, "int64")
+	switch {
+	case err != nil:
+		return record.RenderOptions{}, err
+	case value == "" || value == "number":
+		return record.RenderOptions{}, nil
+	case value == "string":
+		return record.RenderOptions{Int64AsString: true}, nil
+	}
+	return record.RenderOptions{}, problem(http.StatusBadRequest, "query_string.invalid", "int64 must be string or number")
+}

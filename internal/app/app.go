@@ -1,0 +1,215 @@
+// Package app is the composition root: it builds the components a process
+// needs and runs their lifecycle. It is the only package that knows which
+// implementation stands behind a contract.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/api"
+	"github.com/wavehouse/wavehouse/internal/auth"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/coord/local"
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Options are what a process starts with.
+type Options struct {
+	Config *config.Config
+	Build  telemetry.Build
+	Logger *slog.Logger
+	// Started is called once the listener is bound, with its address; nil
+	// calls nothing. It must not block.
+	Started func(net.Addr)
+}
+
+// App is one process's components.
+type App struct {
+	config    *config.Config
+	logger    *slog.Logger
+	started   func(net.Addr)
+	metrics   *prometheus.Registry
+	tracing   *telemetry.Tracing
+	lock      *os.File
+	registry  *settings.Registry
+	pools     *clickhouse.Pools
+	passwords *passwords
+	schemas   *schema.Store
+	broker    mq.Broker
+	gate      *ingest.Gate
+	worker    *ingest.Worker
+	sweeper   *ingest.Sweeper
+	hub       *stream.Hub
+	api       *api.Server
+	server    *http.Server
+	// metricsServer is nil when metrics share the API's listener, or are off.
+	metricsServer *http.Server
+}
+
+// New builds the components. Nothing is dialled and no port is bound; the
+// queue on disk is opened, so that what is wrong with it refuses the start.
+// When New fails it leaves nothing open.
+func New(ctx context.Context, o Options) (_ *App, err error) {
+	a := &App{config: o.Config, logger: o.Logger, started: o.Started, metrics: telemetry.NewRegistry(o.Build)}
+	defer func() {
+		if err != nil {
+			a.closeStores(ctx)
+		}
+	}()
+	if a.tracing, err = telemetry.NewTracing(ctx, traceOptions(o)); err != nil {
+		return nil, fmt.Errorf("start tracing: %w", err)
+	}
+	if a.passwords, err = newPasswords(o.Config.ClickHouse); err != nil {
+		return nil, err
+	}
+	a.pools = clickhouse.NewPools(clickhouse.Options{
+		Logger: component(o.Logger, "clickhouse"), Metrics: a.metrics, MaxTotalConns: o.Config.ClickHouse.MaxTotalConns,
+	})
+	a.schemas = schema.New(schema.Options{Pools: a.pools, Logger: component(o.Logger, "schema"), Metrics: a.metrics})
+	if a.registry, err = settings.NewRegistry(o.Config.Settings.Dir, settings.Options{
+		Logger: component(o.Logger, "settings"), Metrics: a.metrics,
+	}); err != nil {
+		return nil, err
+	}
+	a.registry.OnAdopt(a.adopt)
+	if a.lock, err = lockDataDir(o.Config.DataDir); err != nil {
+		return nil, err
+	}
+	if a.broker, err = embedded.New(embedded.Options{
+		Dir: filepath.Join(o.Config.DataDir, "nats"), Logger: component(o.Logger, "queue"), Registerer: a.metrics,
+	}); err != nil {
+		return nil, fmt.Errorf("open the queue in %q: %w", o.Config.DataDir, err)
+	}
+	a.buildPipeline()
+	a.buildAPI(o)
+	return a, nil
+}
+
+func component(logger *slog.Logger, name string) *slog.Logger { return logger.With("component", name) }
+
+func traceOptions(o Options) telemetry.TraceOptions {
+	c := o.Config.OTel
+	return telemetry.TraceOptions{
+		Enabled: c.Enabled, Endpoint: c.Endpoint, Protocol: c.Protocol, Insecure: c.Insecure,
+		SampleRatio: c.SampleRatio, ServiceName: c.ServiceName, InstanceID: o.Config.InstanceID, Build: o.Build,
+	}
+}
+
+// buildPipeline makes what takes rows from the door to ClickHouse and to the
+// streams.
+func (a *App) buildPipeline() {
+	a.gate = ingest.NewGate(ingest.GateOptions{Broker: a.broker, Metrics: a.metrics})
+	a.worker = ingest.NewWorker(ingest.WorkerOptions{
+		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings,
+		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
+	})
+	a.sweeper = ingest.NewSweeper(ingest.SweeperOptions{
+		Broker: a.broker, Coord: local.New(), Windows: a.gapWindows,
+		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
+	})
+	a.hub = stream.New(stream.Options{
+		Broker: a.broker, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
+	})
+}
+
+func (a *App) buildAPI(o Options) {
+	options := api.Options{
+		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.broker, Streams: a.hub,
+		Auth: auth.New(auth.Options{
+			OperatorKey: o.Config.Auth.OperatorKey.Reveal(), JWTSecret: o.Config.Auth.JWTSecret.Reveal(),
+			Logger: component(o.Logger, "auth"), Metrics: a.metrics,
+		}),
+		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
+	}
+	metrics := telemetry.MetricsHandler(a.metrics)
+	p := o.Config.Prometheus
+	switch {
+	case p.Enabled && (p.Port == 0 || p.Port == o.Config.Server.Port):
+		options.Metrics, options.MetricsPath = metrics, p.Path
+	case p.Enabled:
+		mux := http.NewServeMux()
+		mux.Handle("GET "+p.Path, metrics)
+		a.metricsServer = newHTTPServer(address(o.Config.Server.Host, p.Port), mux, a.logger)
+	}
+	a.api = api.NewServer(options)
+	a.server = newHTTPServer(address(o.Config.Server.Host, o.Config.Server.Port), a.api, a.logger)
+}
+
+func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// newHTTPServer bounds what a client may keep open. Answers have no write
+// timeout of the server's: a stream is as long as its reader stays, and sets
+// its own deadlines.
+func newHTTPServer(addr string, handler http.Handler, logger *slog.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Addr: addr, Handler: handler, Protocols: protocols,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// Reload reads the settings again, as SIGHUP asks.
+func (a *App) Reload(ctx context.Context) {
+	result := a.registry.Reload(ctx, nil)
+	if result.Adopted {
+		a.logger.Info("settings reloaded")
+		return
+	}
+	for _, finding := range result.Findings {
+		a.logger.Error("settings refused", "finding", finding.String())
+	}
+}
+
+// Ready reports whether a tenant's tables are known: the server can take
+// events.
+func (a *App) Ready() bool { return a.schemas.FirstLoaded() }
+
+// inserter is the worker's way to a tenant's ClickHouse.
+func (a *App) inserter(id tenant.ID) (ingest.Inserter, error) {
+	pool, err := a.pools.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	return pool, nil
+}
+
+// closeStores closes what New opened.
+func (a *App) closeStores(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	var errs []error
+	if a.broker != nil {
+		errs = append(errs, a.broker.Close(ctx))
+	}
+	if a.pools != nil {
+		errs = append(errs, a.pools.Close(ctx))
+	}
+	if a.lock != nil {
+		errs = append(errs, a.lock.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		a.logger.Error("close stores", "error", err)
+	}
+}

@@ -1,0 +1,152 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Budgets of a stop, after server.shutdown_timeout for requests and batches.
+const (
+	storeTimeout     = 5 * time.Second
+	telemetryTimeout = 3 * time.Second
+)
+
+// drainTimeout is the worker's part of server.shutdown_timeout; requests in
+// flight have the other. A request waits for an fsync at most, a batch for
+// ClickHouse.
+func (a *App) drainTimeout() time.Duration { return a.config.Server.ShutdownTimeout / 2 }
+
+// Run serves until ctx ends or a component fails, stops everything in order,
+// and returns when all have stopped. It returns the failure, or nil after a
+// clean stop.
+func (a *App) Run(ctx context.Context) error {
+	listeners, err := a.listen()
+	if err != nil {
+		a.closeStores(ctx)
+		return err
+	}
+	// Components run on contexts of their own, ended stage by stage: a stop
+	// must not take the queue from a request that is still in flight.
+	base := context.WithoutCancel(ctx)
+	group, failed := errgroup.WithContext(base)
+	feeding, stopFeeding := context.WithCancel(base)
+	working, stopWorking := context.WithCancel(base)
+	serving, stopServing := context.WithCancel(base)
+	defer stopServing()
+	defer stopWorking()
+	defer stopFeeding()
+
+	a.adopt(base, a.registry.Snapshots())
+	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
+	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
+	group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
+	group.Go(named("stream", func() error { return a.hub.Run(serving) }))
+	group.Go(named("worker", func() error { return a.worker.Run(working) }))
+	for server, listener := range listeners {
+		group.Go(named("listener", func() error { return serve(server, listener) }))
+	}
+	if a.started != nil {
+		a.started(listeners[a.server].Addr())
+	}
+	a.logger.Info("serving", "addr", listeners[a.server].Addr().String(), "tenants", len(a.registry.Tenants()))
+
+	select {
+	case <-ctx.Done():
+		a.logger.Info("stopping", "cause", context.Cause(ctx))
+	case <-failed.Done():
+		a.logger.Error("a component failed: stopping", "error", context.Cause(failed))
+	}
+	a.stopRequests(base)
+	stopFeeding()
+	stopWorking()
+	stopServing()
+	err = group.Wait()
+	a.closeStores(base)
+	a.closeTelemetry(base)
+	a.logger.Info("stopped")
+	return err
+}
+
+// listen binds every port before anything else runs, so that one that is in
+// use refuses the start.
+func (a *App) listen() (map[*http.Server]net.Listener, error) {
+	listeners := make(map[*http.Server]net.Listener)
+	for _, server := range []*http.Server{a.server, a.metricsServer} {
+		if server == nil {
+			continue
+		}
+		listener, err := net.Listen("tcp", server.Addr)
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return nil, fmt.Errorf("listen on %s: %w (is another process using the port? set server.port)", server.Addr, err)
+		}
+		listeners[server] = listener
+	}
+	return listeners, nil
+}
+
+func serve(server *http.Server, listener net.Listener) error {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// stopRequests ends what comes in: readiness first, then streams and the
+// listener, then the requests in flight.
+func (a *App) stopRequests(ctx context.Context) {
+	a.api.BeginStop()
+	a.hub.CloseAll("shutdown")
+	ctx, cancel := context.WithTimeout(ctx, a.config.Server.ShutdownTimeout-a.drainTimeout())
+	defer cancel()
+	for _, server := range []*http.Server{a.server, a.metricsServer} {
+		if server == nil {
+			continue
+		}
+		if err := server.Shutdown(ctx); err != nil {
+			a.logger.Warn("requests were cut off", "error", err)
+			_ = server.Close()
+		}
+	}
+	// After the listener, so that no request is refused while it could be taken.
+	if err := a.gate.Close(ctx); err != nil {
+		a.logger.Warn("the gate did not empty", "error", err)
+	}
+}
+
+func (a *App) closeTelemetry(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, telemetryTimeout)
+	defer cancel()
+	if err := a.tracing.Close(ctx); err != nil {
+		a.logger.Warn("spans were lost", "error", err)
+	}
+}
+
+// named says which component an error came from.
+func named(component string, run func() error) func() error {
+	return func() error {
+		if err := run(); err != nil {
+			return fmt.Errorf("%s: %w", component, err)
+		}
+		return nil
+	}
+}
+
+// gapWindows is how long each tenant keeps its history.
+func (a *App) gapWindows() map[tenant.ID]time.Duration {
+	windows := make(map[tenant.ID]time.Duration)
+	for id, snapshot := range a.registry.Snapshots() {
+		windows[id] = snapshot.Config.Stream.GapWindow
+	}
+	return windows
+}

@@ -1,0 +1,222 @@
+package dev
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = time.Second
+)
+
+// clickhouse is the ClickHouse that dev uses: one it started, or one that runs
+// already.
+type clickhouse struct {
+	host           string
+	tcpPort, http  int
+	version        string
+	kind           string
+	process        *exec.Cmd
+	stdin          io.Closer
+	exited         chan struct{}
+	exitErr        error
+	unexpectedExit chan error
+}
+
+// startClickHouse uses the server that was named, or starts one: a clickhouse
+// on PATH, or else clickhouse-dev.
+func startClickHouse(ctx context.Context, o Options, say *progress) (*clickhouse, error) {
+	if o.ClickHouse != "" {
+		return useClickHouse(ctx, o)
+	}
+	dir := filepath.Join(o.Dir, "clickhouse")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make ClickHouse's directory: %w", err)
+	}
+	c := &clickhouse{host: loopback, http: freePort(8123), tcpPort: freePort(9000), unexpectedExit: make(chan error, 1)}
+	cmd, kind, err := c.command(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.kind = kind
+	say.update("starting ClickHouse (%s)…", kind)
+	if err := c.start(cmd, filepath.Join(o.Dir, "clickhouse.log")); err != nil {
+		return nil, err
+	}
+	if err := c.waitReady(ctx); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("start ClickHouse (%s): %w; its log is %s", kind, err, filepath.Join(o.Dir, "clickhouse.log"))
+	}
+	return c, nil
+}
+
+func useClickHouse(ctx context.Context, o Options) (*clickhouse, error) {
+	host, port, err := net.SplitHostPort(o.ClickHouse)
+	if err != nil {
+		host, port = o.ClickHouse, "9000"
+	}
+	tcpPort, err := strconv.Atoi(port)
+	if err != nil {
+		return nil, fmt.Errorf("--clickhouse %q: want host:port of the native protocol", o.ClickHouse)
+	}
+	c := &clickhouse{host: host, tcpPort: tcpPort, http: o.ClickHouseHTTP, kind: "yours"}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	version, err := c.query(ctx, "SELECT version()")
+	if err != nil {
+		return nil, fmt.Errorf("--clickhouse %s: ask its HTTP port %d (--clickhouse-http-port): %w", o.ClickHouse, c.http, err)
+	}
+	c.version = version
+	return c, nil
+}
+
+// command prefers the real binary, and else the engine as a library.
+func (c *clickhouse) command(dir string) (*exec.Cmd, string, error) {
+	if binary, err := exec.LookPath("clickhouse"); err == nil {
+		file, err := writeServerConfig(dir, c.http, c.tcpPort)
+		return exec.Command(binary, "server", "--config-file="+file), "clickhouse server", err
+	}
+	binary, err := besideExecutable("clickhouse-dev")
+	if err != nil {
+		return nil, "", errors.New("no ClickHouse found: put a clickhouse binary on PATH, " +
+			"name a running one with --clickhouse host:port, or run `make run`, which fetches one")
+	}
+	return exec.Command(binary, "--die-with-parent", "--path="+dir,
+		"--http-port="+strconv.Itoa(c.http), "--tcp-port="+strconv.Itoa(c.tcpPort)), "clickhouse-dev", nil
+}
+
+func besideExecutable(name string) (string, error) {
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return exec.LookPath(name)
+}
+
+// start runs the process in a group of its own, so that a Ctrl-C reaches it
+// only after the server has written what it holds. Its standard input stays
+// open for as long as this process lives.
+func (c *clickhouse) start(cmd *exec.Cmd, logFile string) error {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
+	if err != nil {
+		return fmt.Errorf("open ClickHouse's log: %w", err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if c.stdin, err = cmd.StdinPipe(); err != nil {
+		return fmt.Errorf("start ClickHouse: %w", err)
+	}
+	c.process, c.exited = cmd, make(chan struct{})
+	started := make(chan error)
+	go c.supervise(cmd, started)
+	return <-started
+}
+
+// waitReady asks until ClickHouse answers.
+func (c *clickhouse) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		version, err := c.query(ctx, "SELECT version()")
+		if err == nil {
+			c.version = version
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer: %w", err)
+		case <-c.exited:
+			return fmt.Errorf("it ended: %w", c.exitErr)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// ended yields an error when a ClickHouse that dev started ends by itself.
+func (c *clickhouse) ended() <-chan error { return c.unexpectedExit }
+
+// stop ends the ClickHouse that dev started, and waits for it.
+func (c *clickhouse) stop() {
+	if c.process == nil {
+		return
+	}
+	_ = c.process.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.exited:
+	case <-time.After(stopTimeout):
+		_ = c.process.Process.Kill()
+		<-c.exited
+	}
+	_ = c.stdin.Close()
+}
+
+// query runs a statement over HTTP and returns the answer without its last
+// line end.
+func (c *clickhouse) query(ctx context.Context, statement string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url(), strings.NewReader(statement))
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var urlError *url.Error
+		if errors.As(err, &urlError) {
+			err = urlError.Err
+		}
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("it answered %s: %s", response.Status, bytes.TrimSpace(body))
+	}
+	return strings.TrimRight(string(body), "\n"), nil
+}
+
+func (c *clickhouse) url() string {
+	return "http://" + net.JoinHostPort(c.host, strconv.Itoa(c.http)) + "/"
+}
+
+func (c *clickhouse) native() string { return net.JoinHostPort(c.host, strconv.Itoa(c.tcpPort)) }
+
+// freePort is the wanted port when it is free, or else one that is.
+func freePort(wanted int) int {
+	for _, port := range []int{wanted, 0} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		defer listener.Close()
+		return listener.Addr().(*net.TCPAddr).Port
+	}
+	return wanted
+}
+
+// jsonString renders s as a JSON string.
+func jsonString(s string) string {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic("dev: a string that does not marshal: " + err.Error())
+	}
+	return string(text)
+}

@@ -1,0 +1,40 @@
+package dev
+
+import (
+	"fmt"
+	"io"
+)
+
+// progress tells what goes on. On a terminal an update replaces the one
+// before it; elsewhere only lines are printed.
+type progress struct {
+	out         io.Writer
+	interactive bool
+	open        bool
+}
+
+func newProgress(out io.Writer, interactive bool) *progress {
+	return &progress{out: out, interactive: interactive}
+}
+
+// line prints a line of its own.
+func (p *progress) line(format string, args ...any) {
+	p.end()
+	fmt.Fprintf(p.out, format+"\n", args...)
+}
+
+// update replaces the current line.
+func (p *progress) update(format string, args ...any) {
+	if !p.interactive {
+		return
+	}
+	p.open = true
+	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
+}
+
+func (p *progress) end() {
+	if p.open {
+		fmt.Fprintln(p.out)
+		p.open = false
+	}
+}

@@ -1,0 +1,240 @@
+package schema
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Pools gives each tenant's way to ClickHouse.
+type Pools interface {
+	Get(tenant.ID) (*clickhouse.Pool, error)
+}
+
+// Spec is what one tenant asks of discovery.
+type Spec struct {
+	// RefreshInterval is the time between discoveries, above zero.
+	RefreshInterval time.Duration
+}
+
+// Options are what a Store is made with.
+type Options struct {
+	Pools   Pools
+	Logger  *slog.Logger          // nil discards
+	Metrics prometheus.Registerer // nil registers nothing
+	Now     func() time.Time      // nil is time.Now
+	// BackoffMin and BackoffMax bound the wait after a failure before the
+	// first success; 0 is 2 s and 60 s.
+	BackoffMin, BackoffMax time.Duration
+	// EarlyInterval is the least time between two early refreshes of a tenant;
+	// 0 is 5 s.
+	EarlyInterval time.Duration
+}
+
+const (
+	maxAtOnce        = 8
+	discoveryTimeout = 30 * time.Second
+)
+
+// Store keeps every tenant's catalogue. One loop schedules all of them.
+type Store struct {
+	o       Options
+	metrics *metrics
+	slots   chan struct{} // one for each discovery that runs
+	wake    chan struct{} // the schedule changed
+
+	mu      sync.Mutex
+	tenants map[tenant.ID]*entry
+	// ever is true since any tenant was loaded.
+	ever bool
+	// base is the context of discoveries; nil until Run.
+	base    context.Context
+	running sync.WaitGroup
+}
+
+// entry is one tenant's discovery; guarded by the store's mutex.
+type entry struct {
+	id        tenant.ID
+	interval  time.Duration
+	pool      string // the name of the pool the catalogue came from
+	catalogue *Catalogue
+	lastErr   error
+	failures  int
+	next      time.Time
+	early     time.Time // of the last early refresh
+	current   *call     // runs
+	following *call     // begins when current has ended
+}
+
+// call is one discovery and those who wait for it.
+type call struct {
+	done      chan struct{}
+	catalogue *Catalogue
+	err       error
+}
+
+// New makes an empty store; Run does the work.
+func New(o Options) *Store {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.BackoffMin == 0 {
+		o.BackoffMin = 2 * time.Second
+	}
+	if o.BackoffMax == 0 {
+		o.BackoffMax = time.Minute
+	}
+	if o.EarlyInterval == 0 {
+		o.EarlyInterval = 5 * time.Second
+	}
+	return &Store{
+		o: o, metrics: newMetrics(o.Metrics), slots: make(chan struct{}, maxAtOnce),
+		wake: make(chan struct{}, 1), tenants: make(map[tenant.ID]*entry),
+	}
+}
+
+// Run discovers until ctx ends, and waits for the discoveries that run.
+func (s *Store) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.running.Wait()
+	defer cancel()
+	s.mu.Lock()
+	s.base = ctx
+	s.mu.Unlock()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.mu.Lock()
+			s.base = nil
+			s.mu.Unlock()
+			return nil
+		case <-timer.C:
+		case <-s.wake:
+		}
+		timer.Reset(s.startDue())
+	}
+}
+
+// startDue starts what is due and returns how long nothing else is.
+func (s *Store) startDue() time.Duration {
+	const idle = time.Minute
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Now()
+	wait := idle
+	for _, e := range s.tenants {
+		if !e.next.After(now) && e.current == nil {
+			s.beginLocked(e)
+		}
+		if e.current == nil {
+			wait = min(wait, e.next.Sub(now))
+		}
+	}
+	return max(wait, time.Millisecond)
+}
+
+func (s *Store) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reconcile makes discovery follow the served tenants. A tenant that now has
+// another pool is discovered anew; its tables are unknown until then.
+func (s *Store) Reconcile(want map[tenant.ID]Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.tenants {
+		if _, served := want[id]; !served {
+			delete(s.tenants, id)
+		}
+	}
+	now := s.o.Now()
+	for id, spec := range want {
+		pool := s.poolName(id)
+		e := s.tenants[id]
+		if e == nil || e.pool != pool {
+			s.tenants[id] = &entry{id: id, interval: spec.RefreshInterval, pool: pool, next: now}
+			continue
+		}
+		e.interval = spec.RefreshInterval
+		if later := now.Add(spec.RefreshInterval); e.next.After(later) {
+			e.next = later
+		}
+	}
+	s.poke()
+}
+
+func (s *Store) poolName(id tenant.ID) string {
+	pool, err := s.o.Pools.Get(id)
+	if err != nil {
+		return ""
+	}
+	return pool.Name()
+}
+
+// Catalogue is the tenant's current catalogue, once one was loaded.
+func (s *Store) Catalogue(id tenant.ID) (*Catalogue, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.tenants[id]
+	if e == nil || e.catalogue == nil {
+		return nil, false
+	}
+	return e.catalogue, true
+}
+
+// Status is how old the tenant's catalogue is, zero when there is none, and
+// the last discovery's failure, nil when it succeeded.
+func (s *Store) Status(id tenant.ID) (age time.Duration, lastErr error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.tenants[id]
+	if e == nil {
+		return 0, nil
+	}
+	if e.catalogue != nil {
+		age = s.o.Now().Sub(e.catalogue.LoadedAt)
+	}
+	return age, e.lastErr
+}
+
+// FirstLoaded says whether any tenant was ever loaded.
+func (s *Store) FirstLoaded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ever
+}
+
+// Pending are the tenants not loaded yet, each with its last failure.
+func (s *Store) Pending() map[tenant.ID]error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pending := make(map[tenant.ID]error)
+	for id, e := range s.tenants {
+		if e.catalogue == nil {
+			pending[id] = e.lastErr
+		}
+	}
+	return pending
+}
+
+// backoff is a full-jitter wait that grows with the failures.
+func (s *Store) backoff(failures int) time.Duration {
+	most := s.o.BackoffMin << min(failures, 10)
+	most = min(most, s.o.BackoffMax)
+	return s.o.BackoffMin/4 + rand.N(most)
+}

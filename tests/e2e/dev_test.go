@@ -1,0 +1,188 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/tests/harness"
+)
+
+// startDev runs `wavehouse dev` from the repository's root, where the fetched
+// data is, and waits for its screen.
+func startDev(t *testing.T, dir string, port int, args ...string) *harness.Process {
+	t.Helper()
+	p := harness.StartProcess(t, harness.Root(t), nil, filepath.Join(binaries.Dir(t), "wavehouse"),
+		append([]string{"dev", "--dir", dir, "--port", strconv.Itoa(port)}, args...)...)
+	harness.Eventually(t, 90*time.Second, func() error {
+		select {
+		case <-p.Exited():
+			require.FailNow(t, "wavehouse dev ended", p.Output())
+		default:
+		}
+		if !strings.Contains(p.Output(), "WaveHouse is running") {
+			return fmt.Errorf("no screen yet: %s", p.Output())
+		}
+		return nil
+	})
+	return p
+}
+
+// shell runs a command as a user pastes it.
+func shell(t *testing.T, command string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput()
+	require.NoError(t, err, "%s\n%s", command, out)
+	return string(out)
+}
+
+// childrenOf lists the processes whose parent is pid.
+func childrenOf(t *testing.T, pid int) []int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	var children []int
+	for _, file := range stats {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		// pid (name) state ppid …: the name may hold anything.
+		fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+		if fields[1] == strconv.Itoa(pid) {
+			child, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			require.NoError(t, err)
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+func TestDevTwiceInARow(t *testing.T) {
+	dir, port := t.TempDir(), harness.FreePort(t)
+	dev := startDev(t, dir, port)
+	screen := dev.Output()
+	require.Contains(t, screen, fmt.Sprintf("http://localhost:%d", port))
+	require.Contains(t, screen, "posted 20000 flights")
+	require.Equal(t, 3, strings.Count(screen, "  curl "), "three commands to paste")
+	children := childrenOf(t, dev.PID())
+	require.NotEmpty(t, children, "dev runs a ClickHouse")
+
+	commands := pasted(screen)
+	require.Contains(t, shell(t, commands[1]), `{"ok":true}`)
+	harness.Eventually(t, 2*time.Second+time.Second, func() error {
+		if got := count(t, port, "flights"); got != 20001 {
+			return fmt.Errorf("%d flights", got)
+		}
+		return nil
+	})
+	require.Contains(t, shell(t, commands[2]), `"origin":`)
+
+	stopped := time.Now()
+	dev.Interrupt()
+	require.Zero(t, dev.Wait(t, 3*time.Second))
+	t.Logf("stopped in %s", time.Since(stopped))
+	for _, child := range children {
+		require.ErrorIs(t, syscall.Kill(child, 0), syscall.ESRCH, "process %d is left behind", child)
+	}
+
+	again := startDev(t, dir, port)
+	require.Equal(t, 20001, count(t, port, "flights"), "the data is still there, and was not posted again")
+	again.Interrupt()
+	require.Zero(t, again.Wait(t, 3*time.Second))
+}
+
+// pasted returns the commands that the screen shows, each on one line.
+func pasted(screen string) []string {
+	var commands []string
+	joined := strings.ReplaceAll(screen, "\\\n", " ")
+	for line := range strings.SplitSeq(joined, "\n") {
+		if command, ok := strings.CutPrefix(line, "  curl "); ok {
+			commands = append(commands, "curl -sS "+command)
+		}
+	}
+	return commands
+}
+
+func count(t *testing.T, port int, table string) int {
+	t.Helper()
+	out := shell(t, fmt.Sprintf(`curl -sS -X POST 'localhost:%d/v1/query?table=%s' -d '{"aggregations":[{"fn":"count","column":"*","alias":"n"}]}'`, port, table))
+	found := regexp.MustCompile(`\[\{"n":(\d+)\}\]`).FindStringSubmatch(out)
+	require.Len(t, found, 2, out)
+	n, err := strconv.Atoi(found[1])
+	require.NoError(t, err)
+	return n
+}
+
+func TestDevKilledLeavesNothingBehind(t *testing.T) {
+	dev := startDev(t, t.TempDir(), harness.FreePort(t), "--no-demo")
+	children := childrenOf(t, dev.PID())
+	require.NotEmpty(t, children)
+	dev.Kill()
+	for _, child := range children {
+		harness.Eventually(t, 5*time.Second, func() error {
+			if err := syscall.Kill(child, 0); err == nil {
+				return fmt.Errorf("process %d is left behind", child)
+			}
+			return nil
+		})
+	}
+}
+
+func TestDevNamesAPortInUse(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	p := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev", "--dir", t.TempDir(), "--port", port)
+	require.Equal(t, 1, p.Wait(t, 10*time.Second))
+	require.Contains(t, p.Output(), "port "+port+" cannot be used")
+	require.Contains(t, p.Output(), "--port")
+}
+
+func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
+	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
+	port := harness.FreePort(t)
+	dev := startDev(t, t.TempDir(), port, "--no-demo",
+		"--clickhouse", fmt.Sprintf("127.0.0.1:%d", clickhouse.TCPPort), "--clickhouse-http-port", strconv.Itoa(clickhouse.HTTPPort))
+	require.Empty(t, childrenOf(t, dev.PID()), "it starts none of its own")
+	require.Contains(t, dev.Output(), "Create a table of your own")
+	clickhouse.Must(t, "CREATE TABLE clicks (page String) ENGINE = MergeTree ORDER BY page")
+	require.Contains(t, shell(t, fmt.Sprintf(
+		`curl -sS -X POST 'localhost:%d/v1/ingest?table=clicks' -H 'Content-Type: application/json' -d '{"page":"/home"}'`, port)), `{"ok":true}`)
+	harness.Eventually(t, 5*time.Second, func() error {
+		if got := clickhouse.Must(t, "SELECT count() FROM clicks"); got != "1" {
+			return fmt.Errorf("%s rows", got)
+		}
+		return nil
+	})
+	dev.Signal(syscall.SIGTERM)
+	require.Zero(t, dev.Wait(t, 3*time.Second))
+
+	wrong := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev",
+		"--dir", t.TempDir(), "--port", strconv.Itoa(harness.FreePort(t)), "--clickhouse", "127.0.0.1:1", "--clickhouse-http-port", "1")
+	require.Equal(t, 1, wrong.Wait(t, 20*time.Second))
+	require.Contains(t, wrong.Output(), "--clickhouse 127.0.0.1:1")
+}
+
+func TestDevStopsWhileAStreamIsOpen(t *testing.T) {
+	port := harness.FreePort(t)
+	dev := startDev(t, t.TempDir(), port)
+	response, err := http.Get(fmt.Sprintf("http://localhost:%d/v1/stream?table=flights", port))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	dev.Interrupt()
+	require.Zero(t, dev.Wait(t, 3*time.Second))
+}

@@ -1,0 +1,92 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ClickHouse is a real ClickHouse on ports and a directory that stay the same
+// over its restarts.
+type ClickHouse struct {
+	HTTPPort, TCPPort int
+	bin, dir          string
+	process           *Process
+}
+
+// StartClickHouse runs one for this test.
+func StartClickHouse(t testing.TB, bin string) *ClickHouse {
+	t.Helper()
+	c := &ClickHouse{HTTPPort: FreePort(t), TCPPort: FreePort(t), bin: bin, dir: t.TempDir()}
+	c.Start(t)
+	return c
+}
+
+// Start runs it again after Stop or Kill.
+func (c *ClickHouse) Start(t testing.TB) {
+	t.Helper()
+	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), "--die-with-parent",
+		"--path="+c.dir, "--http-port="+strconv.Itoa(c.HTTPPort), "--tcp-port="+strconv.Itoa(c.TCPPort))
+	Eventually(t, 60*time.Second, func() error {
+		select {
+		case <-c.process.Exited():
+			require.FailNow(t, "clickhouse-dev ended", c.process.Output())
+		default:
+		}
+		_, err := c.Query("SELECT 1")
+		return err
+	})
+}
+
+// Stop ends it as an operator would.
+func (c *ClickHouse) Stop(t testing.TB) {
+	t.Helper()
+	c.process.Signal(syscall.SIGTERM)
+	c.process.Wait(t, 20*time.Second)
+}
+
+// Kill ends it at once.
+func (c *ClickHouse) Kill() { c.process.Kill() }
+
+// Query runs a statement over HTTP and returns its answer, trimmed.
+func (c *ClickHouse) Query(statement string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL(), strings.NewReader(statement))
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("clickhouse answered %s: %s", response.Status, body)
+	}
+	return strings.TrimSpace(string(body)), nil
+}
+
+// Must is Query that fails the test.
+func (c *ClickHouse) Must(t testing.TB, statement string) string {
+	t.Helper()
+	answer, err := c.Query(statement)
+	require.NoError(t, err, statement)
+	return answer
+}
+
+// URL is its HTTP interface.
+func (c *ClickHouse) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/", c.HTTPPort) }
