@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 	_ "time/tzdata" // zones of columns, where the system has none
 
 	"github.com/wavehouse/wavehouse/internal/telemetry"
@@ -28,6 +29,22 @@ const (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
+// sameKeypress is how soon after the first an interrupt is taken for its echo:
+// some wrappers pass a Ctrl-C on to a process that the terminal has sent it to
+// already.
+const sameKeypress = 200 * time.Millisecond
+
+// nextSignal waits for somebody who asks a second time, and so does not want
+// to wait for the stop.
+func nextSignal(signals <-chan os.Signal, first time.Time) os.Signal {
+	for {
+		next := <-signals
+		if next != os.Interrupt || time.Since(first) > sameKeypress {
+			return next
+		}
+	}
+}
+
 func run(args []string) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -35,9 +52,9 @@ func run(args []string) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go func() {
-		cancel(fmt.Errorf("signal: %s", <-signals))
-		// Somebody who asks twice does not want to wait for the stop.
-		second := <-signals
+		first := <-signals
+		cancel(fmt.Errorf("signal: %s", first))
+		second := nextSignal(signals, time.Now())
 		fmt.Fprintf(os.Stderr, "wavehouse: %s again: leaving at once; what was accepted is in the queue\n", second)
 		os.Exit(exitFailure)
 	}()

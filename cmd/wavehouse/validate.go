@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/wavehouse/wavehouse/internal/app"
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 func newValidate(t *terminal) *cobra.Command {
@@ -66,21 +69,21 @@ func validate(ctx context.Context, t *terminal, o validateOptions) error {
 }
 
 func printReport(t *terminal, report settings.Report, o validateOptions) error {
+	adopted, err := shown(report, o.show)
+	if err != nil {
+		return err
+	}
 	if o.asJSON {
 		answer := map[string]any{"valid": report.OK(), "shape": report.Shape, "findings": nonNil(report.Findings)}
 		if o.show {
-			answer["settings"] = report.Show()
+			answer["settings"] = adopted
 		}
 		encoder := json.NewEncoder(t.out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(answer)
 	}
-	if o.show {
-		text, err := json.MarshalIndent(report.Show(), "", "  ")
-		if err != nil {
-			return fmt.Errorf("show settings: %w", err)
-		}
-		fmt.Fprintln(t.out, string(text))
+	for _, id := range slices.Sorted(maps.Keys(adopted)) {
+		fmt.Fprintf(t.out, "%s", adopted[id])
 	}
 	for _, finding := range report.Findings {
 		severity := t.red(finding.Severity)
@@ -93,6 +96,22 @@ func printReport(t *terminal, report settings.Report, o validateOptions) error {
 		fmt.Fprintln(t.err, t.green("valid:"), o.dir)
 	}
 	return nil
+}
+
+// shown is each tenant's config.json with its defaults filled in.
+func shown(report settings.Report, wanted bool) (map[tenant.ID]json.RawMessage, error) {
+	adopted := map[tenant.ID]json.RawMessage{}
+	if !wanted {
+		return adopted, nil
+	}
+	for id, snapshot := range report.Tenants {
+		text, err := snapshot.Config.Show()
+		if err != nil {
+			return nil, fmt.Errorf("show the settings of tenant %s: %w", id, err)
+		}
+		adopted[id] = text
+	}
+	return adopted, nil
 }
 
 func nonNil(findings []settings.Finding) []settings.Finding {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -48,13 +49,23 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
 	})
 	if err != nil {
-		return err
+		return c.refused(err)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("X-Cache", "MISS")
 	return s.answerStatement(w, r, c, clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}, mediaType)
+}
+
+// refused is the answer to a document that asks for what the role may not
+// have: after a bad token it is the token that is at fault.
+func (c *call) refused(err error) error {
+	var e *query.Error
+	if errors.As(err, &e) && e.Code != query.CodeInvalid && c.identity.TokenErr != nil {
+		return c.identity.Deny(err)
+	}
+	return err
 }
 
 // answerStatement runs a read and answers with ClickHouse's own bytes. The

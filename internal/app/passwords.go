@@ -1,13 +1,11 @@
 package app
 
 import (
-	"encoding/json"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 
 	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -18,7 +16,7 @@ type passwords struct {
 	file string
 
 	mu     sync.Mutex
-	byName map[tenant.ID]string
+	byName map[tenant.ID]config.Secret
 }
 
 func newPasswords(c config.ClickHouse) (*passwords, error) {
@@ -28,20 +26,11 @@ func newPasswords(c config.ClickHouse) (*passwords, error) {
 	return p, err
 }
 
-func (p *passwords) read() (map[tenant.ID]string, error) {
+func (p *passwords) read() (map[tenant.ID]config.Secret, error) {
 	if p.file == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(p.file)
-	if err != nil {
-		return nil, fmt.Errorf("clickhouse.passwords_file: %w", err)
-	}
-	var byName map[tenant.ID]string
-	if err := json.Unmarshal(data, &byName); err != nil {
-		// The cause may quote the file, which holds secrets.
-		return nil, fmt.Errorf("clickhouse.passwords_file %q: want a JSON object of tenant to password", p.file)
-	}
-	return byName, nil
+	return settings.Passwords(p.file)
 }
 
 // reload reads the file again; one that cannot be read keeps what it said.
@@ -60,7 +49,7 @@ func (p *passwords) of(id tenant.ID) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if password, ok := p.byName[id]; ok {
-		return password
+		return password.Reveal()
 	}
 	return p.all
 }

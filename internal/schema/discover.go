@@ -25,10 +25,15 @@ WHERE database = currentDatabase() AND NOT is_temporary ORDER BY name`
 WHERE database = currentDatabase() ORDER BY table, position`
 )
 
+// Discover reads the tables of a tenant's database once.
+func Discover(ctx context.Context, pools Pools, id tenant.ID) (*Catalogue, error) {
+	return discover(ctx, pools, id, nil, time.Now)
+}
+
 // discover reads the tables of the tenant's database. Tables whose columns are
 // those of previous keep their compiled form.
-func (s *Store) discover(ctx context.Context, id tenant.ID, previous *Catalogue) (*Catalogue, error) {
-	pool, err := s.o.Pools.Get(id)
+func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogue, now func() time.Time) (*Catalogue, error) {
+	pool, err := pools.Get(id)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (s *Store) discover(ctx context.Context, id tenant.ID, previous *Catalogue)
 	for _, table := range tables {
 		list = append(list, compiled(table, zone, previous))
 	}
-	return NewCatalogue(list, zone, s.o.Now()), nil
+	return NewCatalogue(list, zone, now()), nil
 }
 
 func readZone(ctx context.Context, conn driver.Conn) (*time.Location, error) {

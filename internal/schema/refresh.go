@@ -102,7 +102,7 @@ func (s *Store) run(ctx context.Context, e *entry, c *call) {
 	s.mu.Lock()
 	previous := e.catalogue
 	s.mu.Unlock()
-	catalogue, err := s.discover(ctx, e.id, previous)
+	catalogue, err := discover(ctx, s.o.Pools, e.id, previous, s.o.Now)
 	s.metrics.refreshed(s.o.Now().Sub(start), err)
 	s.settle(e, c, catalogue, err)
 }

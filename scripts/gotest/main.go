@@ -62,10 +62,13 @@ type event struct {
 type report struct {
 	out                     io.Writer
 	output                  map[string][]string
+	broken                  map[string]bool // packages with a failed test
 	passed, failed, skipped int
 }
 
-func newReport(out io.Writer) *report { return &report{out: out, output: map[string][]string{}} }
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[string][]string{}, broken: map[string]bool{}}
+}
 
 func (r *report) read(in io.Reader) error {
 	lines := bufio.NewScanner(in)
@@ -84,7 +87,9 @@ func (r *report) read(in io.Reader) error {
 func (r *report) add(e event) {
 	key := e.Package + " " + e.Test
 	switch e.Action {
-	case "output", "build-output":
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "output":
 		r.output[key] = append(r.output[key], e.Output)
 	case "pass", "fail", "skip":
 		r.verdict(e, key)
@@ -102,6 +107,7 @@ func (r *report) verdict(e event, key string) {
 		r.passed++
 	case "fail":
 		r.failed++
+		r.broken[e.Package] = true
 		fmt.Fprint(r.out, strings.Join(r.output[key], ""))
 	case "skip":
 		r.skipped++
@@ -117,6 +123,8 @@ func (r *report) packageVerdict(e event, key string) {
 		// What belongs to no test: a build error, a panic, a timeout.
 		fmt.Fprint(r.out, strings.Join(r.output[key], ""))
 		fmt.Fprintf(r.out, "FAIL  %s %.1fs\n", e.Package, e.Elapsed)
-		r.failed++
+		if !r.broken[e.Package] {
+			r.failed++
+		}
 	}
 }

@@ -1,0 +1,231 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/schema"
+)
+
+// Build compiles doc for the table under the grant. The error is an *Error.
+func Build(doc *Document, table *schema.Table, grant *policy.SelectGrant, o Options) (*Statement, error) {
+	b := newBuilder(doc, table, grant, o)
+	for _, step := range []func() *Error{b.check, b.outputs, b.conditions, b.timeRange, b.groups, b.order} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return &Statement{
+		SQL:      b.sql(),
+		Params:   b.values.params,
+		Settings: settings(doc, grant, o),
+		External: b.values.external,
+	}, nil
+}
+
+// builder collects the clauses of one statement. What it holds as SQL is made
+// of quoted names, parameters and words of its own.
+type builder struct {
+	doc    *Document
+	opts   Options
+	cols   *columns
+	values *values
+
+	selected []output
+	bucket   output // of time_bucket; its sql is "" without one
+	where    []string
+	groupBy  []string
+	orderBy  []string
+}
+
+// output is one column of the answer.
+type output struct {
+	name string
+	sql  string
+}
+
+func newBuilder(doc *Document, table *schema.Table, grant *policy.SelectGrant, o Options) *builder {
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	// Names that the qualifier must not be confused with: a column "a.b" is
+	// read as a member of something called a, and an alias may be any text.
+	taken := []string{table.Name}
+	for _, def := range table.Record.Columns() {
+		taken = append(taken, def.Name)
+	}
+	for _, a := range doc.Aggregations {
+		taken = append(taken, a.Alias)
+	}
+	if doc.TimeBucket != nil {
+		taken = append(taken, doc.TimeBucket.Alias)
+	}
+	return &builder{
+		doc: doc, opts: o,
+		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken)},
+		values: &values{prefix: unusedName("wh_in", taken), params: map[string]string{}},
+	}
+}
+
+// check refuses what can be judged from the document as a whole.
+func (b *builder) check() *Error {
+	d := b.doc
+	longest := max(len(d.Columns), len(d.Aggregations), len(d.Filters), len(d.GroupBy), len(d.OrderBy))
+	if longest > maxListed {
+		return invalid("a list of %d entries is longer than the %d that a query may have", longest, maxListed)
+	}
+	if d.Int64 != "" && d.Int64 != "number" && d.Int64 != "string" {
+		return invalid(`int64: want "number" or "string", not %q`, shorten(d.Int64))
+	}
+	if len(b.cols.readable()) == 0 {
+		return &Error{Code: CodeColumnNotAllowed, Message: "this role may read no column of the table"}
+	}
+	return nil
+}
+
+func (b *builder) aggregates() bool { return len(b.doc.Aggregations) > 0 || len(b.doc.GroupBy) > 0 }
+
+// outputs fills the SELECT list: columns, the time bucket, aggregations.
+func (b *builder) outputs() *Error {
+	names := b.doc.Columns
+	if b.doc.SelectAll {
+		if len(names) > 0 {
+			return invalid("columns: select_all already reads every column; leave one of the two out")
+		}
+		names = b.cols.readable()
+	}
+	for i, name := range names {
+		col, err := b.cols.lookup(fmt.Sprintf("columns[%d]", i), name)
+		if err != nil {
+			return err
+		}
+		b.selected = append(b.selected, output{name: name, sql: col.sql})
+	}
+	if err := b.timeBucket(); err != nil {
+		return err
+	}
+	for i, a := range b.doc.Aggregations {
+		out, err := b.aggregation(fmt.Sprintf("aggregations[%d]", i), a)
+		if err != nil {
+			return err
+		}
+		b.selected = append(b.selected, out)
+	}
+	return b.distinctNames()
+}
+
+func (b *builder) distinctNames() *Error {
+	if len(b.selected) == 0 {
+		return invalid("the query selects nothing: name columns or aggregations, or set select_all")
+	}
+	seen := make(map[string]struct{}, len(b.selected))
+	for _, out := range b.selected {
+		if _, twice := seen[out.name]; twice {
+			return invalidColumn(out.name, "two outputs are named %q: give one of them another alias", shorten(out.name))
+		}
+		seen[out.name] = struct{}{}
+	}
+	return nil
+}
+
+// groups fills GROUP BY. A name that is the bucket's means the bucket; an
+// aggregation cannot be a group, so its alias never is one.
+func (b *builder) groups() *Error {
+	if b.bucket.sql != "" && b.aggregates() {
+		b.groupBy = append(b.groupBy, b.bucket.sql)
+	}
+	for i, name := range b.doc.GroupBy {
+		if b.bucket.sql != "" && name == b.bucket.name {
+			continue
+		}
+		col, err := b.cols.lookup(fmt.Sprintf("group_by[%d]", i), name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(b.groupBy, col.sql) {
+			b.groupBy = append(b.groupBy, col.sql)
+		}
+	}
+	return nil
+}
+
+// order fills ORDER BY with expressions, not aliases: an output's name stands
+// for what the output is, whatever else is called the same.
+func (b *builder) order() *Error {
+	for i, o := range b.doc.OrderBy {
+		clause := fmt.Sprintf("order_by[%d]", i)
+		sql, err := b.sortKey(clause, o.Column)
+		if err != nil {
+			return err
+		}
+		switch o.Dir {
+		case "", "asc":
+			sql += " ASC"
+		case "desc":
+			sql += " DESC"
+		default:
+			return invalid(`%s: dir %q: want "asc" or "desc"`, clause, shorten(o.Dir))
+		}
+		b.orderBy = append(b.orderBy, sql)
+	}
+	return nil
+}
+
+func (b *builder) sortKey(clause, name string) (string, *Error) {
+	for _, out := range b.selected {
+		if out.name == name {
+			return out.sql, nil
+		}
+	}
+	col, err := b.cols.lookup(clause, name)
+	return col.sql, err
+}
+
+// limit is the least of the caller's, the role's and the tenant's.
+func (b *builder) limit() (n int64, limited bool) {
+	n = math.MaxInt64
+	for _, bound := range []int64{int64(b.cols.grant.MaxRows()), int64(b.opts.DefaultMaxRows)} {
+		if bound > 0 {
+			n, limited = min(n, bound), true
+		}
+	}
+	if b.doc.Limit.Set {
+		n, limited = min(n, b.doc.Limit.N), true
+	}
+	return n, limited || b.doc.Offset.N > 0
+}
+
+func (b *builder) sql() string {
+	var s strings.Builder
+	s.WriteString("SELECT ")
+	for i, out := range b.selected {
+		if i > 0 {
+			s.WriteString(", ")
+		}
+		s.WriteString(out.sql + " AS " + clickhouse.QuoteIdent(out.name))
+	}
+	s.WriteString(" FROM " + clickhouse.QuoteIdent(b.cols.table.Name) + " AS " + b.cols.qualifier)
+	clause(&s, " WHERE ", b.where, " AND ")
+	clause(&s, " GROUP BY ", b.groupBy, ", ")
+	clause(&s, " ORDER BY ", b.orderBy, ", ")
+	if n, limited := b.limit(); limited {
+		s.WriteString(" LIMIT " + strconv.FormatInt(n, 10))
+	}
+	if b.doc.Offset.N > 0 {
+		s.WriteString(" OFFSET " + strconv.FormatInt(b.doc.Offset.N, 10))
+	}
+	s.WriteString(" FORMAT " + b.opts.Format.clickhouse())
+	return s.String()
+}
+
+func clause(s *strings.Builder, word string, parts []string, separator string) {
+	if len(parts) > 0 {
+		s.WriteString(word + strings.Join(parts, separator))
+	}
+}

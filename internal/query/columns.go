@@ -1,0 +1,116 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
+)
+
+// columns is the one place where a column that a document names is checked
+// against the table and the grant, and the one place that spells it in SQL.
+type columns struct {
+	table *schema.Table
+	grant *policy.SelectGrant
+	// qualifier names the table in the statement. Every column is written as
+	// qualifier.column, which no alias of the caller's can capture.
+	qualifier string
+}
+
+// column is a column that the caller may reference.
+type column struct {
+	name string
+	sql  string
+	typ  coltype.Type // without Nullable, LowCardinality and SimpleAggregateFunction
+	// plain is typ as text, and stored is the same with its Nullable.
+	plain, stored string
+	codec         record.Codec // nil: the type has none
+}
+
+// lookup checks a column that the clause names.
+func (c *columns) lookup(clause, name string) (column, *Error) {
+	index, ok := c.table.Record.Lookup(name)
+	switch {
+	case !ok:
+		return column{}, c.unknown(clause, name)
+	case !c.grant.Allows(name):
+		return column{}, &Error{
+			Code: CodeColumnNotAllowed, Column: name,
+			Message: fmt.Sprintf("%s: this role may not read the column %q", clause, shorten(name)),
+		}
+	case !readable(c.table.Record.Columns()[index]):
+		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, shorten(name))
+	}
+	return c.compile(index), nil
+}
+
+func (c *columns) compile(index int) column {
+	def := c.table.Record.Columns()[index]
+	compiled := column{
+		name:  def.Name,
+		sql:   c.qualifier + "." + clickhouse.QuoteIdent(def.Name),
+		codec: c.table.Record.Codec(index),
+	}
+	typ, err := coltype.Parse(def.Type)
+	if err != nil {
+		// A type that the grammar does not hold has no codec either.
+		compiled.plain = def.Type
+		return compiled
+	}
+	compiled.typ, compiled.plain, compiled.stored = unwrap(typ)
+	return compiled
+}
+
+// readable lists the names of the columns that the caller may read, in the
+// table's order.
+func (c *columns) readable() []string {
+	var names []string
+	for _, def := range c.table.Record.Columns() {
+		if readable(def) && c.grant.Allows(def.Name) {
+			names = append(names, def.Name)
+		}
+	}
+	return names
+}
+
+func readable(def record.Column) bool { return def.DefaultKind != record.DefaultEphemeral }
+
+// unknown suggests a name only from what the caller may read.
+func (c *columns) unknown(clause, name string) *Error {
+	hint := ""
+	if name == policy.AllTables {
+		hint = `; "select_all": true reads every column`
+	} else if near, ok := nearest.Name(name, c.readable()); ok {
+		hint = fmt.Sprintf("; did you mean %q?", near)
+	}
+	return invalidColumn(name, "%s: the table has no column %q%s", clause, shorten(name), hint)
+}
+
+// unwrap takes the wrappers off a type that do not change what a value is.
+func unwrap(t coltype.Type) (inner coltype.Type, plain, stored string) {
+	for {
+		switch t.Kind {
+		case coltype.LowCardinality, coltype.SimpleAggregateFunction:
+			t = t.Elem()
+		case coltype.Nullable:
+			return t.Elem(), t.Elem().Text, t.Text
+		default:
+			return t, t.Text, t.Text
+		}
+	}
+}
+
+// unusedName returns a name that is the beginning of none of the given ones,
+// so that it can be told from all of them whatever is put behind it.
+func unusedName(name string, taken []string) string {
+	for slices.ContainsFunc(taken, func(t string) bool { return strings.HasPrefix(t, name) }) {
+		name += "_"
+	}
+	return name
+}

@@ -1,0 +1,126 @@
+package query
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/strictjson"
+)
+
+// MaxBytes is the largest query document, in bytes.
+const MaxBytes = 1 << 20
+
+// Bounds of one document.
+const (
+	maxListed  = 1_000   // columns, filters, aggregations, group_by or order_by entries
+	maxInList  = 100_000 // values of one in or not_in filter
+	maxNameLen = 256     // bytes of an alias
+)
+
+// Document is a structured query as its caller wrote it.
+type Document struct {
+	Columns      []string      `json:"columns"`
+	SelectAll    bool          `json:"select_all"`
+	Aggregations []Aggregation `json:"aggregations"`
+	Filters      []Filter      `json:"filters"`
+	GroupBy      []string      `json:"group_by"`
+	OrderBy      []Order       `json:"order_by"`
+	Limit        Count         `json:"limit"`
+	Offset       Count         `json:"offset"`
+	TimeRange    *TimeRange    `json:"time_range"`
+	TimeBucket   *TimeBucket   `json:"time_bucket"`
+	// Int64 is "number" (the default) or "string": how integers of 64 bits and
+	// more, and decimals, are written in a JSON answer.
+	Int64 string `json:"int64"`
+}
+
+// Aggregation is one aggregated output.
+type Aggregation struct {
+	Fn     string        `json:"fn"`
+	Column string        `json:"column"`
+	Alias  string        `json:"alias"`
+	Params []json.Number `json:"params"`
+}
+
+// Filter is one condition; all of them must hold.
+type Filter struct {
+	Column string          `json:"column"`
+	Op     string          `json:"op"`
+	Value  json.RawMessage `json:"value"`
+}
+
+// Order is one sort key: an output's name or a column.
+type Order struct {
+	Column string `json:"column"`
+	Dir    string `json:"dir"`
+}
+
+// TimeRange is since <= column < until; either bound may be left out.
+type TimeRange struct {
+	Column string `json:"column"`
+	Since  string `json:"since"`
+	Until  string `json:"until"`
+}
+
+// TimeBucket adds the start of each row's interval as an output and, in a query
+// that aggregates, as a group.
+type TimeBucket struct {
+	Column string `json:"column"`
+	Every  string `json:"every"`
+	Alias  string `json:"alias"`
+}
+
+// Count is a whole number that is not negative; null is the same as leaving it
+// out. A number too large for an int64 is the largest one.
+type Count struct {
+	N   int64
+	Set bool
+}
+
+// UnmarshalStrict reads one JSON value.
+func (c *Count) UnmarshalStrict(raw json.RawMessage) error {
+	text := string(raw)
+	if text == "null" {
+		*c = Count{}
+		return nil
+	}
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return fmt.Errorf("want a whole number that is not negative, not %s", shorten(text))
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		n = math.MaxInt64
+	}
+	*c = Count{N: n, Set: true}
+	return nil
+}
+
+// Parse reads a query document. The error is an *Error that names every fault.
+func Parse(body []byte) (*Document, error) {
+	doc := new(Document)
+	faults := strictjson.Decode(body, doc)
+	if len(faults) == 0 {
+		return doc, nil
+	}
+	const shown = 5
+	var text []string
+	for _, f := range faults[:min(len(faults), shown)] {
+		text = append(text, f.String())
+	}
+	if more := len(faults) - shown; more > 0 {
+		text = append(text, fmt.Sprintf("and %d more", more))
+	}
+	return nil, invalid("the query document is not valid: %s", strings.Join(text, "; "))
+}
+
+// shorten cuts a caller's text to a length fit for a message.
+func shorten(s string) string {
+	const longest = 64
+	if len(s) <= longest {
+		return s
+	}
+	return strings.ToValidUTF8(s[:longest], "") + "…"
+}

@@ -1,0 +1,201 @@
+package query_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/query"
+)
+
+func replace(body, name string) string { return strings.ReplaceAll(body, "%", name) }
+
+func TestC081_SelectingNothingAndTheStar(t *testing.T) {
+	grant := grantOf(t, policy.SelectDocument{AllowColumns: []string{"event_id", "page"}})
+	for _, body := range []string{`{}`, `{"columns":[]}`, `{"columns":["*"]}`} {
+		_, err := build(pages(), grant, body)
+		assert.Equal(t, query.CodeInvalid, asError(t, err).Code, body)
+	}
+	s, err := build(pages(), grant, `{"select_all":true}`)
+	require.NoError(t, err)
+	assert.Equal(t, "SELECT wh.`event_id` AS `event_id`, wh.`page` AS `page` FROM `pages` AS wh LIMIT 1000 FORMAT JSONEachRow", s.SQL)
+}
+
+func TestC084_TimeRangesThatMeanNothing(t *testing.T) {
+	for _, c := range []struct{ rang, names string }{
+		{`{"column":"ts"}`, "since"},
+		{`{"column":"ts","since":"yesterday"}`, "time_range.since"},
+		{`{"column":"ts","since":"1h; DROP"}`, "time_range.since"},
+		{`{"column":"ts","since":"-1h"}`, "time_range.since"},
+		{`{"column":"ts","since":"1 h"}`, "time_range.since"},
+		{`{"column":"ts","since":"2026-01-01"}`, "time_range.since"},
+		{`{"column":"ts","until":"2026-01-01T00:00:00"}`, "time_range.until"},
+		{`{"column":"ts","until":"2026-13-01T00:00:00Z"}`, "time_range.until"},
+		{`{"column":"ts","since":"1700-01-01T00:00:00Z"}`, "time_range.since"},
+		{`{"column":"ts","until":"9999-01-01T00:00:00Z"}`, "time_range.until"},
+		{`{"column":"ts","since":"9999999w"}`, "time_range.since"},
+		{`{"column":"ts","since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`, "later than until"},
+		{`{"column":"ts","since":"1h","until":"2h"}`, "later than until"},
+		{`{"column":"n","since":"1h"}`, "holds no dates or times"},
+		{`{"since":"1h"}`, "time_range.column"},
+	} {
+		_, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"time_range":`+c.rang+`}`)
+		e := asError(t, err)
+		assert.Equal(t, query.CodeInvalid, e.Code, c.rang)
+		assert.Contains(t, e.Message, c.names, c.rang)
+	}
+	s, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"time_range":{"column":"ts","until":"2026-01-02T00:00:00Z"}}`)
+	require.NoError(t, err)
+	assert.Contains(t, s.SQL, " WHERE wh.`ts` < {p0:DateTime64(3, 'UTC')} ", "an upper bound alone is applied")
+	assert.Equal(t, "2026-01-02 00:00:00.000", s.Params["p0"])
+}
+
+func TestC086_RepeatedOutputNames(t *testing.T) {
+	for _, body := range []string{
+		`{"columns":["page"],"aggregations":[{"fn":"count","column":"*","alias":"page"}],"group_by":["page"]}`,
+		`{"columns":["page","page"]}`,
+		`{"aggregations":[{"fn":"count"},{"fn":"count"}]}`,
+		`{"columns":["ts"],"time_bucket":{"column":"ts","every":"1h","alias":"ts"}}`,
+		`{"select_all":true,"aggregations":[{"fn":"count","alias":"n"}]}`,
+	} {
+		_, err := build(pages(), policy.OperatorSelect(), body)
+		assert.Equal(t, query.CodeInvalid, asError(t, err).Code, body)
+		assert.ErrorContains(t, err, "two outputs are named")
+	}
+}
+
+func TestC087_Limits(t *testing.T) {
+	grant := grantOf(t, policy.SelectDocument{MaxRows: 5})
+	for limit, want := range map[string]string{
+		"0": "LIMIT 0", "1": "LIMIT 1", "5": "LIMIT 5", "6": "LIMIT 5", "null": "LIMIT 5",
+		"1000000000000000000": "LIMIT 5", "99999999999999999999999999": "LIMIT 5",
+	} {
+		s, err := build(pages(), grant, `{"columns":["n"],"limit":`+limit+`}`)
+		require.NoError(t, err, limit)
+		assert.Contains(t, s.SQL, " "+want+" FORMAT", limit)
+	}
+	for _, limit := range []string{"-1", `"10"`, "1.5", "0.5", "1.0", "1e2", "true", "[]", "{}"} {
+		for _, key := range []string{"limit", "offset"} {
+			_, err := query.Parse([]byte(`{"columns":["n"],"` + key + `":` + limit + `}`))
+			assert.Equal(t, query.CodeInvalid, asError(t, err).Code, limit)
+			assert.ErrorContains(t, err, key)
+		}
+	}
+}
+
+func TestC094_TypingErrorsInTheDocument(t *testing.T) {
+	for _, body := range []string{
+		`{"column":["page"]}`, `{"colums":["page"]}`, `{"columns":["page"],"columns":["secret"]}`, `null`, `[]`, ``, ` `,
+		`{"columns":"page"}`, `{"columns":[1]}`, `{"columns":null}`, `{"select_all":1}`, `{"columns":["page"]} {}`, `{"columns":["page"],}`,
+		`{"filters":[{"column":"n","op":"eq","value":1,"value":2}]}`, `{"filters":[{"col":"n"}]}`, "\xef\xbb\xbf{}", `{"columns":["` + "\xff" + `"]}`,
+	} {
+		_, err := query.Parse([]byte(body))
+		assert.Equal(t, query.CodeInvalid, asError(t, err).Code, body)
+	}
+	_, err := query.Parse([]byte(`{"colums":["page"]}`))
+	assert.ErrorContains(t, err, `did you mean "columns"?`)
+	_, err = query.Parse([]byte(`{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`))
+	assert.ErrorContains(t, err, "and 2 more")
+}
+
+func TestRefusedFilters(t *testing.T) {
+	cases := []struct{ filter, message string }{
+		{`{"column":"i8","op":"eq 1 OR","value":1}`, "unknown op"},
+		{`{"column":"i8","op":"","value":1}`, "unknown op"},
+		{`{"column":"i8","op":"EQ","value":1}`, "unknown op"},
+		{`{"column":"i8","op":"eq"}`, "missing"},
+		{`{"column":"i8","op":"eq","value":null}`, "is_null"},
+		{`{"column":"i8","op":"eq","value":"abc"}`, "Int8"},
+		{`{"column":"i8","op":"eq","value":128}`, "Int8"},
+		{`{"column":"i8","op":"eq","value":1.5}`, "Int8"},
+		{`{"column":"i8","op":"eq","value":[1]}`, "Int8"},
+		{`{"column":"i8","op":"eq","value":{"a":1}}`, "Int8"},
+		{`{"column":"i8","op":"in","value":1}`, "array"},
+		{`{"column":"i8","op":"in"}`, "array"},
+		{`{"column":"i8","op":"in","value":null}`, "array"},
+		{`{"column":"i8","op":"in","value":[1,null]}`, "null"},
+		{`{"column":"i8","op":"in","value":[1,"x"]}`, "value 2"},
+		{`{"column":"i8","op":"like","value":"1%"}`, "text"},
+		{`{"column":"arr","op":"like","value":"1%"}`, "text"},
+		{`{"column":"s","op":"like","value":1}`, "string"},
+		{`{"column":"s","op":"like"}`, "missing"},
+		{`{"column":"s","op":"like","value":null}`, "null"},
+		{`{"column":"s","op":"is_null","value":true}`, "no value"},
+		{`{"column":"dec","op":"eq","value":1.234}`, "Decimal"},
+		{`{"column":"e","op":"eq","value":"zz"}`, "Enum8"},
+		{`{"column":"u","op":"eq","value":"zz"}`, "UUID"},
+		{`{"column":"ip","op":"eq","value":"1.2.3"}`, "IPv4"},
+		{`{"column":"dt","op":"gt","value":"soon"}`, "DateTime"},
+		{`{"column":"dt","op":"gt","value":"2400-01-01T00:00:00.5Z"}`, "DateTime"},
+		{`{"column":"d","op":"gt","value":"2026-99-01"}`, "Date"},
+		{`{"column":"arr","op":"eq","value":["a"]}`, "cannot be compared"},
+		{`{"column":"arr","op":"in","value":[["a"]]}`, "cannot be compared"},
+		{`{"column":"state","op":"eq","value":1}`, "cannot be compared"},
+		{`{"column":"s","op":"eq","value":"` + strings.Repeat("x", 70_000) + `"}`, "longer than"},
+	}
+	for _, c := range cases {
+		_, err := build(types(), policy.OperatorSelect(), `{"columns":["i8"],"filters":[`+c.filter+`]}`)
+		e := asError(t, err)
+		assert.Equal(t, query.CodeInvalid, e.Code, c.filter)
+		assert.Contains(t, e.Message, "filters[0]", c.filter)
+		assert.Contains(t, e.Message, c.message, c.filter)
+		assert.Less(t, len(e.Message), 400, "a message does not repeat a long value")
+	}
+}
+
+func TestRefusedAggregationsAndBuckets(t *testing.T) {
+	cases := []struct{ body, message string }{
+		{`{"aggregations":[{"fn":"summ","column":"n"}]}`, `did you mean "sum"?`},
+		{`{"aggregations":[{"fn":"count(*) FROM x"}]}`, "want one of"},
+		{`{"aggregations":[{"fn":"sum"}]}`, "needs a column"},
+		{`{"aggregations":[{"fn":"sum","column":"*"}]}`, "needs a column"},
+		{`{"aggregations":[{"fn":"sum","column":"page"}]}`, "column of numbers"},
+		{`{"aggregations":[{"fn":"avg","column":"ts"}]}`, "column of numbers"},
+		{`{"aggregations":[{"fn":"count","params":[1]}]}`, "takes no params"},
+		{`{"aggregations":[{"fn":"quantile","column":"n"}]}`, "one level"},
+		{`{"aggregations":[{"fn":"quantile","column":"n","params":[0.1,0.2]}]}`, "one level"},
+		{`{"aggregations":[{"fn":"quantile","column":"n","params":[1.1]}]}`, "between 0 and 1"},
+		{`{"aggregations":[{"fn":"quantile","column":"n","params":[-1e-9]}]}`, "between 0 and 1"},
+		{`{"aggregations":[{"fn":"quantiles","column":"n","params":[]}]}`, "1 to 100"},
+		{`{"aggregations":[{"fn":"count","alias":"` + strings.Repeat("x", 257) + `"}]}`, "alias"},
+		{`{"columns":["n"],"time_bucket":{"column":"ts","every":"5m","alias":"` + strings.Repeat("x", 257) + `"}}`, "alias"},
+		{`{"columns":["n"],"time_bucket":{"column":"ts","every":""}}`, "time_bucket.every"},
+		{`{"columns":["n"],"time_bucket":{"column":"ts","every":"0"}}`, "time_bucket.every"},
+		{`{"columns":["n"],"time_bucket":{"column":"ts","every":"100ms"}}`, "time_bucket.every"},
+		{`{"columns":["n"],"time_bucket":{"column":"ts","every":"1.5s"}}`, "time_bucket.every"},
+		{`{"columns":["n"],"time_bucket":{"column":"n","every":"5m"}}`, "holds no dates or times"},
+		{`{"columns":["n"],"order_by":[{"column":"n","dir":"DESC, x"}]}`, "dir"},
+		{`{"columns":["n"],"int64":"text"}`, "int64"},
+		{`{"columns":["n"],"select_all":true}`, "select_all"},
+	}
+	for _, c := range cases {
+		_, err := build(pages(), policy.OperatorSelect(), c.body)
+		e := asError(t, err)
+		assert.Equal(t, query.CodeInvalid, e.Code, c.body)
+		assert.Contains(t, e.Message, c.message, c.body)
+	}
+	_, err := build(types(), policy.OperatorSelect(), `{"columns":["i8"],"time_bucket":{"column":"d","every":"1h"}}`)
+	assert.ErrorContains(t, err, "whole days")
+}
+
+func TestListsAreBounded(t *testing.T) {
+	many := func(item string, n int) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+	}
+	for clause, item := range map[string]string{
+		"columns": `"n"`, "group_by": `"n"`, "order_by": `{"column":"n"}`, "aggregations": `{"fn":"count"}`,
+		"filters": `{"column":"n","op":"is_null"}`,
+	} {
+		_, err := build(pages(), policy.OperatorSelect(), fmt.Sprintf(`{%q:%s}`, clause, many(item, 1001)))
+		assert.ErrorContains(t, err, "1000", clause)
+	}
+	_, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"filters":[{"column":"n","op":"in","value":`+many("1", 100_001)+`}]}`)
+	assert.ErrorContains(t, err, "100000")
+	long := `{"column":"page","op":"neq","value":"` + strings.Repeat("x", 60_000) + `"}`
+	_, err = build(pages(), policy.OperatorSelect(), `{"columns":["n"],"filters":`+many(long, 5)+`}`)
+	assert.ErrorContains(t, err, "together")
+}

@@ -1,0 +1,55 @@
+package query
+
+import (
+	"strconv"
+
+	"github.com/wavehouse/wavehouse/internal/policy"
+)
+
+// DefaultMaxResultBytes caps an answer as ClickHouse holds it in memory. It is
+// above the largest answer that is passed on, because rows of small numbers
+// take more room in memory than as text.
+const DefaultMaxResultBytes = 256 << 20
+
+// clickhouse returns ClickHouse's name of the format.
+func (f Format) clickhouse() string {
+	switch f {
+	case FormatCSV:
+		return "CSVWithNames"
+	case FormatArrow:
+		return "ArrowStream"
+	case FormatParquet:
+		return "Parquet"
+	}
+	return "JSONEachRow"
+}
+
+// settings pins how the statement runs and how its answer is rendered: every
+// path of the product that shows a value shows it the same way.
+func settings(doc *Document, grant *policy.SelectGrant, o Options) map[string]string {
+	s := grant.Settings()
+	s["readonly"] = "2"
+	s["cancel_http_readonly_queries_on_client_close"] = "1"
+	s["max_result_bytes"] = strconv.FormatInt(maxResultBytes(o), 10)
+	s["result_overflow_mode"] = "throw"
+	s["date_time_output_format"] = "iso"
+	s["output_format_json_escape_forward_slashes"] = "0"
+	s["output_format_json_quote_denormals"] = "0"
+	quote := "0"
+	if doc.Int64 == "string" {
+		quote = "1"
+	}
+	s["output_format_json_quote_64bit_integers"] = quote
+	s["output_format_json_quote_decimals"] = quote
+	if o.Format == FormatJSON {
+		s["output_format_json_array_of_rows"] = "1"
+	}
+	return s
+}
+
+func maxResultBytes(o Options) int64 {
+	if o.MaxResultBytes > 0 {
+		return o.MaxResultBytes
+	}
+	return DefaultMaxResultBytes
+}

@@ -1,0 +1,167 @@
+package query
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/units"
+)
+
+// defaultBucketAlias names a time bucket that its caller did not name.
+const defaultBucketAlias = "time_bucket"
+
+// timeRange adds since <= column < until to WHERE.
+func (b *builder) timeRange() *Error {
+	r := b.doc.TimeRange
+	if r == nil {
+		return nil
+	}
+	col, err := b.timeColumn("time_range", r.Column)
+	if err != nil {
+		return err
+	}
+	if r.Since == "" && r.Until == "" {
+		return invalid("time_range: name since, until or both")
+	}
+	since, err := b.bound("time_range.since", r.Since, col, " >= ")
+	if err != nil {
+		return err
+	}
+	until, err := b.bound("time_range.until", r.Until, col, " < ")
+	if err != nil {
+		return err
+	}
+	if r.Since != "" && r.Until != "" && since.After(until) {
+		return invalid("time_range: since is later than until")
+	}
+	return nil
+}
+
+// bound adds one side of the range and returns its instant. An empty text is no
+// bound.
+func (b *builder) bound(clause, text string, col column, op string) (time.Time, *Error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := b.instant(clause, text)
+	if err != nil {
+		return t, err
+	}
+	typ, spelled, ok := roundUp(t, col.typ, b.opts.Zone)
+	if !ok {
+		return t, invalid("%s: %s is outside what the column %q can hold", clause, shorten(text), shorten(col.name))
+	}
+	condition, err := b.bind(clause, col, op, typ, spelled)
+	if err != nil {
+		return t, err
+	}
+	b.where = append(b.where, condition)
+	return t, nil
+}
+
+// instant reads an RFC 3339 time, or a duration back from now that is cut to
+// the bucket, so that queries asked within one bucket are equal.
+func (b *builder) instant(clause, text string) (time.Time, *Error) {
+	if back, err := units.ParseDuration(text); err == nil {
+		bucket := int64(max(b.opts.BucketSeconds, 1))
+		seconds := b.opts.Now.Add(-back).Unix()
+		return time.Unix(seconds-modulo(seconds, bucket), 0).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, invalid("%s: %q is neither an RFC 3339 time nor a duration back from now such as 30m, 7d or 2w", clause, shorten(text))
+	}
+	return t, nil
+}
+
+func modulo(n, m int64) int64 { return ((n % m) + m) % m }
+
+// roundUp returns the first value of the column's precision that is not before
+// t, as a parameter. Both "column >= t" and "column < t" mean the same with it,
+// and ClickHouse compares values of one precision. A DateTime is compared as a
+// DateTime64 and a Date as a Date32, whose ranges are wider.
+func roundUp(t time.Time, typ coltype.Type, zone *time.Location) (param, text string, ok bool) {
+	if typ.Kind == coltype.Date || typ.Kind == coltype.Date32 {
+		day := roundUpDay(t.In(zone))
+		return "Date32", day.Format(time.DateOnly), holds(day, 0)
+	}
+	precision := typ.Precision
+	if typ.Kind == coltype.DateTime {
+		precision = 0
+	}
+	tick := int(math.Pow10(9 - precision))
+	if rest := t.Nanosecond() % tick; rest != 0 {
+		t = t.Add(time.Duration(tick - rest))
+	}
+	return timestampType(precision), timestampText(t, precision), holds(t, precision)
+}
+
+// roundUpDay returns the date of t when t is a midnight, else the next one.
+func roundUpDay(t time.Time) time.Time {
+	year, month, day := t.Date()
+	date := time.Date(year, month, day, 0, 0, 0, 0, t.Location())
+	if date.Before(t) {
+		day++
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+// timeBucket adds the start of each row's interval to the outputs.
+func (b *builder) timeBucket() *Error {
+	t := b.doc.TimeBucket
+	if t == nil {
+		return nil
+	}
+	col, err := b.timeColumn("time_bucket", t.Column)
+	if err != nil {
+		return err
+	}
+	every, parseErr := units.ParseDuration(t.Every)
+	if parseErr != nil || every < time.Second || every%time.Second != 0 {
+		return invalid("time_bucket.every: %q is not a duration of whole seconds such as 5m, 1h or 1d", shorten(t.Every))
+	}
+	dates := col.typ.Kind == coltype.Date || col.typ.Kind == coltype.Date32
+	if dates && every%units.Day != 0 {
+		return invalid("time_bucket.every: the column %q holds dates, so it takes whole days such as 1d or 1w", shorten(t.Column))
+	}
+	b.bucket = output{name: t.Alias, sql: bucketSQL(col.sql, every)}
+	if t.Alias == "" {
+		b.bucket.name = defaultBucketAlias
+	}
+	if len(b.bucket.name) > maxNameLen {
+		return invalid("time_bucket: the alias is longer than %d bytes", maxNameLen)
+	}
+	b.selected = append(b.selected, b.bucket)
+	return nil
+}
+
+// bucketSQL is the start of the interval in UTC, always a DateTime: of whole
+// weeks ClickHouse makes a Date, and weeks begin on Monday.
+func bucketSQL(column string, every time.Duration) string {
+	interval := func(unit string, length time.Duration) string {
+		return fmt.Sprintf("toStartOfInterval(%s, INTERVAL %s %s, 'UTC')", column, strconv.FormatInt(int64(every/length), 10), unit)
+	}
+	switch {
+	case every%units.Week == 0:
+		return "toDateTime(" + interval("WEEK", units.Week) + ", 'UTC')"
+	case every%units.Day == 0:
+		return interval("DAY", units.Day)
+	}
+	return interval("SECOND", time.Second)
+}
+
+// timeColumn checks a column that must hold dates or times.
+func (b *builder) timeColumn(clause, name string) (column, *Error) {
+	col, err := b.cols.lookup(clause+".column", name)
+	if err != nil {
+		return col, err
+	}
+	switch col.typ.Kind {
+	case coltype.Date, coltype.Date32, coltype.DateTime, coltype.DateTime64:
+		return col, nil
+	}
+	return col, invalidColumn(name, "%s: the column %q of type %s holds no dates or times", clause, shorten(name), col.plain)
+}

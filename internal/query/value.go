@@ -1,0 +1,181 @@
+package query
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// Bounds of the values that travel as parameters. ClickHouse takes a parameter
+// of up to 128 KiB and an address line of up to 1 MiB.
+const (
+	maxValueBytes  = 64 << 10
+	maxValuesBytes = 256 << 10
+)
+
+// values collects what a statement compares with: parameters and tables.
+type values struct {
+	prefix   string // of the names of tables
+	params   map[string]string
+	bytes    int
+	external []clickhouse.ExternalTable
+}
+
+// bind adds a parameter with the given text and returns its name.
+func (v *values) bind(clause, text string) (string, *Error) {
+	escaped := clickhouse.EscapeParam(text)
+	if len(escaped) > maxValueBytes {
+		return "", invalid("%s: the value is longer than %d bytes", clause, maxValueBytes)
+	}
+	if v.bytes += len(escaped); v.bytes > maxValuesBytes {
+		return "", invalid("%s: the query's values are longer than %d bytes together; an in list may be longer", clause, maxValuesBytes)
+	}
+	name := "p" + strconv.Itoa(len(v.params))
+	v.params[name] = escaped
+	return name, nil
+}
+
+// table adds a table of one column v and returns its name.
+func (v *values) table(typ string, rows []byte) string {
+	name := v.prefix + strconv.Itoa(len(v.external))
+	v.external = append(v.external, clickhouse.ExternalTable{
+		Name: name, Structure: "v " + typ, Format: "RowBinary", Data: rows,
+	})
+	return name
+}
+
+// comparableColumn refuses columns whose values cannot be compared with one that a
+// caller writes.
+func comparableColumn(clause string, col column) *Error {
+	if col.codec != nil {
+		switch col.typ.Kind {
+		case coltype.Int, coltype.UInt, coltype.Float, coltype.Decimal, coltype.String, coltype.FixedString,
+			coltype.Bool, coltype.UUID, coltype.IPv4, coltype.IPv6, coltype.Enum,
+			coltype.Date, coltype.Date32, coltype.DateTime, coltype.DateTime64:
+			return nil
+		}
+	}
+	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value", clause, shorten(col.name), col.plain)
+}
+
+// scalar judges a value as ingest would and returns the parameter type and the
+// text that carry it to ClickHouse unchanged.
+func scalar(clause string, col column, value json.RawMessage) (typ, text string, fault *Error) {
+	if fault := comparableColumn(clause, col); fault != nil {
+		return "", "", fault
+	}
+	encoded, err := col.codec.AppendJSON(nil, value)
+	if err != nil {
+		if t, finer := finerThanColumn(col, value); finer {
+			return timestampType(9), timestampText(t, 9), nil
+		}
+		return "", "", refused(clause, col, err)
+	}
+	rendered, _, err := col.codec.RenderJSON(nil, encoded, record.RenderOptions{})
+	if err != nil {
+		return "", "", refused(clause, col, err)
+	}
+	typ, text = spell(col, value, string(rendered))
+	return typ, text, nil
+}
+
+// spell turns a value's JSON into the text of a parameter. Times are spelled in
+// UTC with the zone in the type, because a parameter is not read as
+// best-effort, and an Enum by its name, which ClickHouse compares as the Enum.
+func spell(col column, value json.RawMessage, rendered string) (typ, plain string) {
+	plain, quoted := text(json.RawMessage(rendered))
+	if !quoted {
+		plain = rendered
+	}
+	switch col.typ.Kind {
+	case coltype.Enum, coltype.String:
+		return "String", plain
+	case coltype.DateTime:
+		return "DateTime('UTC')", clockText(plain)
+	case coltype.DateTime64:
+		return timestampType(col.typ.Precision), clockText(plain)
+	case coltype.Float:
+		if rendered == "null" {
+			return col.plain, notFinite(string(value))
+		}
+	}
+	return col.plain, plain
+}
+
+// clockText turns an RFC 3339 time in UTC into ClickHouse's own spelling.
+func clockText(rfc3339 string) string {
+	return strings.TrimSuffix(strings.Replace(rfc3339, "T", " ", 1), "Z")
+}
+
+// notFinite spells the float values that JSON has no number for; the codec has
+// accepted the value as one of them.
+func notFinite(value string) string {
+	lower := strings.ToLower(value)
+	switch {
+	case strings.Contains(lower, "nan"):
+		return "nan"
+	case strings.Contains(lower, "-"):
+		return "-inf"
+	}
+	return "inf"
+}
+
+// finerThanColumn reads an RFC 3339 time with a fraction that the column could
+// not store but can be compared with.
+func finerThanColumn(col column, value json.RawMessage) (time.Time, bool) {
+	if col.typ.Kind != coltype.DateTime && col.typ.Kind != coltype.DateTime64 {
+		return time.Time{}, false
+	}
+	s, ok := text(value)
+	if !ok {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t, err == nil && t.Nanosecond() != 0 && holds(t, 9)
+}
+
+// text returns the content of a JSON string.
+func text(value json.RawMessage) (s string, ok bool) {
+	if len(value) == 0 || value[0] != '"' {
+		return "", false
+	}
+	return s, json.Unmarshal(value, &s) == nil
+}
+
+// refused words what a codec says about a value.
+func refused(clause string, col column, err error) *Error {
+	message := err.Error()
+	var fault *record.Error
+	if errors.As(err, &fault) {
+		message = fault.Message
+	}
+	return invalidColumn(col.name, "%s: the column %q of type %s: %s", clause, shorten(col.name), col.plain, message)
+}
+
+func timestampType(precision int) string { return fmt.Sprintf("DateTime64(%d, 'UTC')", precision) }
+
+// timestampText spells an instant with the given number of fractional digits.
+func timestampText(t time.Time, precision int) string {
+	layout := "2006-01-02 15:04:05"
+	if precision > 0 {
+		layout += "." + strings.Repeat("0", precision)
+	}
+	return t.UTC().Format(layout)
+}
+
+// holds reports whether a DateTime64 of the precision can hold the instant.
+func holds(t time.Time, precision int) bool {
+	last := 2299
+	if precision > 8 {
+		last = 2261 // the year before nanoseconds run out of 64 bits
+	}
+	year := t.UTC().Year()
+	return year >= 1900 && year <= last
+}

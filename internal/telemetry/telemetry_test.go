@@ -1,0 +1,92 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+)
+
+func TestLoggerAddsWhatTheContextCarries(t *testing.T) {
+	var out bytes.Buffer
+	logger, err := NewLogger(&out, LogOptions{})
+	require.NoError(t, err)
+	ctx := With(context.Background(), slog.String("request_id", "r1"))
+	inner := With(ctx, slog.String("tenant", "birch"))
+	logger.With("component", "api").WithGroup("g").InfoContext(inner, "hello", "n", 1)
+	logger.InfoContext(ctx, "outer")
+	logger.Debug("not shown")
+
+	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
+	require.Len(t, lines, 2)
+	var first, second map[string]any
+	require.NoError(t, json.Unmarshal(lines[0], &first))
+	require.NoError(t, json.Unmarshal(lines[1], &second))
+	require.Equal(t, "api", first["component"])
+	require.Contains(t, string(lines[0]), `"request_id":"r1"`)
+	require.Contains(t, string(lines[0]), `"tenant":"birch"`)
+	require.Equal(t, "r1", second["request_id"])
+	require.NotContains(t, second, "tenant", "an inner context does not reach the outer one")
+}
+
+func TestLogFormatsAndLevels(t *testing.T) {
+	for _, o := range []LogOptions{{Level: "loud"}, {Format: "xml"}} {
+		_, err := NewLogger(&bytes.Buffer{}, o)
+		require.Error(t, err)
+	}
+	for level, shown := range map[string]bool{"debug": true, "info": true, "warn": true, "error": false} {
+		var out bytes.Buffer
+		logger, err := NewLogger(&out, LogOptions{Level: level, Terminal: true})
+		require.NoError(t, err)
+		logger.Warn("w")
+		require.Equal(t, shown, out.Len() > 0, level)
+		require.NotContains(t, out.String(), "{", "a terminal gets text")
+	}
+}
+
+func TestBuildInfoAndMetrics(t *testing.T) {
+	b := BuildInfo("v1", "abc", "")
+	require.Equal(t, "v1", b.Version)
+	require.Equal(t, "abc", b.GitCommit)
+	require.NotEmpty(t, b.BuildTime)
+	require.NotEmpty(t, BuildInfo("", "", "").Version)
+
+	recorder := httptest.NewRecorder()
+	MetricsHandler(NewRegistry(b)).ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	require.Contains(t, recorder.Body.String(), `wavehouse_build_info{git_commit="abc"`)
+	require.Contains(t, recorder.Body.String(), "go_goroutines")
+	require.Contains(t, recorder.Body.String(), "process_resident_memory_bytes")
+}
+
+func TestTracingOffKeepsNoSpans(t *testing.T) {
+	tracing, err := NewTracing(context.Background(), TraceOptions{})
+	require.NoError(t, err)
+	_, span := tracing.Tracer("x").Start(context.Background(), "s")
+	require.False(t, span.IsRecording())
+	require.NoError(t, tracing.Close(context.Background()))
+}
+
+// A collector that is down delays neither the start nor, beyond its budget,
+// the stop.
+func TestTracingWithoutACollector(t *testing.T) {
+	for _, protocol := range []string{"grpc", "http"} {
+		tracing, err := NewTracing(context.Background(), TraceOptions{
+			Enabled: true, Endpoint: "127.0.0.1:1", Protocol: protocol, Insecure: true, SampleRatio: 1, ServiceName: "wavehouse",
+		})
+		require.NoError(t, err)
+		_, span := tracing.Tracer("x").Start(context.Background(), "s", trace.WithSpanKind(trace.SpanKindServer))
+		require.True(t, span.IsRecording())
+		span.End()
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		_ = tracing.Close(ctx)
+		cancel()
+	}
+	_, err := NewTracing(context.Background(), TraceOptions{Enabled: true, Protocol: "carrier-pigeon"})
+	require.Error(t, err)
+}
