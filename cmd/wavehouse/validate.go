@@ -86,15 +86,17 @@ func printReport(t *terminal, report settings.Report, o validateOptions) error {
 		fmt.Fprintf(t.out, "%s", adopted[id])
 	}
 	for _, finding := range report.Findings {
-		severity := t.red(finding.Severity)
+		paint := t.red
 		if finding.Severity == settings.SeverityWarning {
-			severity = t.yellow(finding.Severity)
+			paint = t.yellow
 		}
-		fmt.Fprintf(t.out, "%s: %s\n", severity, finding.String())
+		fmt.Fprintln(t.out, paint(finding.String()))
 	}
-	if report.OK() {
-		fmt.Fprintln(t.err, t.green("valid:"), o.dir)
+	verdict := t.green("valid:")
+	if !report.OK() {
+		verdict = t.red("not valid:")
 	}
+	fmt.Fprintln(t.err, verdict, o.dir)
 	return nil
 }
 

@@ -16,8 +16,8 @@ var errNotServed = errors.New("the tenant is not served")
 var errStopped = errors.New("schema discovery is not running")
 
 // RefreshEarly discovers before the time has come, because a caller met a name
-// that is not in the catalogue. It does so at most once in EarlyInterval per
-// tenant; in between it returns the catalogue as it is.
+// that is not in the catalogue. It does so once in EarlyInterval per tenant on
+// average; when it was asked more often it returns the catalogue as it is.
 func (s *Store) RefreshEarly(ctx context.Context, id tenant.ID) (*Catalogue, error) {
 	s.mu.Lock()
 	e := s.tenants[id]
@@ -26,7 +26,7 @@ func (s *Store) RefreshEarly(ctx context.Context, id tenant.ID) (*Catalogue, err
 		return nil, errNotServed
 	}
 	now := s.o.Now()
-	if !e.early.IsZero() && now.Sub(e.early) < s.o.EarlyInterval {
+	if now.Sub(e.early[0]) < earlyBurst*s.o.EarlyInterval {
 		// Those who came for the same new table wait for the one that runs.
 		running, known := e.current, e.catalogue
 		s.mu.Unlock()
@@ -35,7 +35,8 @@ func (s *Store) RefreshEarly(ctx context.Context, id tenant.ID) (*Catalogue, err
 		}
 		return known, nil
 	}
-	e.early = now
+	copy(e.early[:], e.early[1:])
+	e.early[earlyBurst-1] = now
 	c := s.requestLocked(e)
 	s.mu.Unlock()
 	return c.wait(ctx)

@@ -33,14 +33,16 @@ type Options struct {
 	// BackoffMin and BackoffMax bound the wait after a failure before the
 	// first success; 0 is 2 s and 60 s.
 	BackoffMin, BackoffMax time.Duration
-	// EarlyInterval is the least time between two early refreshes of a tenant;
-	// 0 is 5 s.
+	// EarlyInterval is the least time between two early refreshes of a tenant,
+	// on average: three may follow each other at once, so that somebody who is
+	// making tables need not wait. 0 is 5 s.
 	EarlyInterval time.Duration
 }
 
 const (
 	maxAtOnce        = 8
 	discoveryTimeout = 30 * time.Second
+	earlyBurst       = 3
 )
 
 // Store keeps every tenant's catalogue. One loop schedules all of them.
@@ -68,7 +70,7 @@ type entry struct {
 	lastErr   error
 	failures  int
 	next      time.Time
-	early     time.Time // of the last early refresh
+	early     [earlyBurst]time.Time // of the last early refreshes, oldest first
 	current   *call     // runs
 	following *call     // begins when current has ended
 }

@@ -148,12 +148,16 @@ func TestEarlyRefreshFindsANewTableOncePerInterval(t *testing.T) {
 	_, ok = first.Table("one")
 	require.False(t, ok, "a catalogue never changes")
 
+	for range earlyBurst - 1 {
+		_, err = r.RefreshEarly(t.Context(), tenant.Default)
+		require.NoError(t, err)
+	}
 	r.server.Exec(t, "CREATE TABLE two (id UInt8) ENGINE = MergeTree ORDER BY id")
 	c, err = r.RefreshEarly(t.Context(), tenant.Default)
 	require.NoError(t, err)
 	_, ok = c.Table("two")
 	require.False(t, ok, "too soon")
-	r.clock.advance(6 * time.Second)
+	r.clock.advance(earlyBurst*5*time.Second + time.Second)
 	c, err = r.RefreshEarly(t.Context(), tenant.Default)
 	require.NoError(t, err)
 	two, ok := c.Table("two")

@@ -118,7 +118,7 @@ func pasted(screen string) []string {
 func count(t *testing.T, port int, table string) int {
 	t.Helper()
 	out := shell(t, fmt.Sprintf(`curl -sS -X POST 'localhost:%d/v1/query?table=%s' -d '{"aggregations":[{"fn":"count","column":"*","alias":"n"}]}'`, port, table))
-	found := regexp.MustCompile(`\[\{"n":(\d+)\}\]`).FindStringSubmatch(out)
+	found := regexp.MustCompile(`^\[\s*\{"n":(\d+)\}\s*\]`).FindStringSubmatch(out)
 	require.Len(t, found, 2, out)
 	n, err := strconv.Atoi(found[1])
 	require.NoError(t, err)

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+const (
+	readyBudget   = 60 * time.Second
+	readyInterval = 20 * time.Millisecond
+)
+
+// waitReady polls until both ports answer, and returns the server's version.
+func waitReady(o *options, stopped <-chan struct{}) (string, error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(readyInterval)
+	defer tick.Stop()
+	deadline := time.After(readyBudget)
+	for {
+		select {
+		case <-stopped:
+			return "", errors.New("stopped before the server answered")
+		case <-deadline:
+			return "", fmt.Errorf("the server did not answer within %s", readyBudget)
+		case <-tick.C:
+		}
+		if version, ok := askVersion(client, o.address(o.httpPort)); ok && accepts(o.address(o.tcpPort)) {
+			return version, nil
+		}
+	}
+}
+
+func (o *options) address(port int) string {
+	host := o.listenHost
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// versionPattern finds the version in the answer to SELECT version(), and in
+// the refusal of it when the default user has a password.
+var versionPattern = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
+
+func askVersion(client *http.Client, address string) (string, bool) {
+	resp, err := client.Get("http://" + address + "/?query=SELECT+version()")
+	if err != nil {
+		return "", false
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return "", false
+	}
+	return string(versionPattern.Find(body)), true
+}
+
+func accepts(address string) bool {
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}

@@ -1,0 +1,177 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// The first and last second of DateTime64, and its days in Date32: the years
+// 1900 to 2299.
+const (
+	firstSecond = -2208988800
+	lastSecond  = 10413791999
+)
+
+// dateCodec is for Date (two bytes, unsigned) and Date32 (four bytes, signed),
+// both in days since 1970.
+type dateCodec struct {
+	fixedCodec
+	low, high int64
+}
+
+func newDate(name string) Codec {
+	if name == "Date" {
+		return &dateCodec{fixedCodec: newFixed(name, 2), high: math.MaxUint16}
+	}
+	return &dateCodec{
+		fixedCodec: newFixed(name, 4),
+		low:        firstSecond / secondsPerDay, high: lastSecond / secondsPerDay,
+	}
+}
+
+func (c *dateCodec) AppendJSON(dst, value []byte) ([]byte, error) {
+	text, fault := stringText(c.name, value)
+	if fault != nil {
+		return dst, fault
+	}
+	d, rest, ok := cutDate(text)
+	switch {
+	case !ok || len(rest) > 0:
+		return dst, mismatchf("%s is not a date: %s takes YYYY-MM-DD", excerpt(value), c.name)
+	case !d.valid():
+		return dst, mismatchf("%s names a day that does not exist", excerpt(value))
+	}
+	days := daysOf(d)
+	if days < c.low || days > c.high {
+		return dst, outOfRange(c.name, value)
+	}
+	return appendLittle(dst, uint64(days), c.size), nil
+}
+
+func (c *dateCodec) days(encoded []byte) int64 {
+	if c.size == 2 {
+		return int64(binary.LittleEndian.Uint16(encoded))
+	}
+	return littleSigned(encoded, c.size)
+}
+
+func (c *dateCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {
+	if len(encoded) < c.size {
+		return dst, 0, errShort
+	}
+	dst = appendDate(append(dst, '"'), dateOf(c.days(encoded)))
+	return append(dst, '"'), c.size, nil
+}
+
+func (c *dateCodec) Compare(a, b []byte) (int, bool) {
+	if !c.pair(a, b) {
+		return 0, false
+	}
+	return order(c.days(a), c.days(b)), true
+}
+
+// dateTimeCodec is for DateTime (four bytes, unsigned seconds) and DateTime64
+// (eight bytes, signed, in units of its precision), both since 1970 in UTC.
+type dateTimeCodec struct {
+	fixedCodec
+	digits int
+	// unit is how many units make a second.
+	unit int64
+	// zone is of times without an offset; nil when it is not known here.
+	zone      *time.Location
+	low, high int64
+}
+
+func newDateTime(name string, zone *time.Location) Codec {
+	return &dateTimeCodec{fixedCodec: newFixed(name, 4), unit: 1, zone: utcOf(zone), high: math.MaxUint32}
+}
+
+func newDateTime64(name string, precision int, zone *time.Location) Codec {
+	return &dateTimeCodec{
+		fixedCodec: newFixed(name, 8), digits: precision, unit: int64(tens[precision]),
+		zone: utcOf(zone), low: firstSecond, high: lastSecond,
+	}
+}
+
+// utcOf returns time.UTC itself for every name of it, so that it is told by
+// its pointer.
+func utcOf(zone *time.Location) *time.Location {
+	if zone == nil {
+		return nil
+	}
+	switch zone.String() {
+	case "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Etc/Universal", "Universal", "Etc/Zulu", "Zulu", "GMT", "Etc/GMT":
+		return time.UTC
+	}
+	return zone
+}
+
+func (c *dateTimeCodec) AppendJSON(dst, value []byte) ([]byte, error) {
+	text, fault := scalarText(c.name, value)
+	if fault != nil {
+		return dst, fault
+	}
+	at, bad := parseInstant(text, value[0] == '"', c.zone)
+	switch {
+	case bad == epochTooLarge:
+		return dst, outOfRange(c.name, value)
+	case bad == notATime:
+		return dst, mismatch(c.name, value)
+	case bad != timeIsOne:
+		return dst, mismatchf("%s %s", excerpt(value), string(bad))
+	case at.seconds < c.low || at.seconds > c.high:
+		return dst, outOfRange(c.name, value)
+	}
+	step := int64(1e9) / c.unit
+	if at.finer || at.nanos%step != 0 {
+		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt(value), c.name, c.digits)
+	}
+	units, ok := c.units(at.seconds, at.nanos/step)
+	if !ok {
+		return dst, outOfRange(c.name, value)
+	}
+	return appendLittle(dst, uint64(units), c.size), nil
+}
+
+// units counts units since 1970 and reports whether that fits 64 bits.
+func (c *dateTimeCodec) units(seconds, rest int64) (int64, bool) {
+	if c.unit == 1 {
+		return seconds, true
+	}
+	if seconds < 0 { // towards zero first, for the smallest value has no positive twin
+		seconds, rest = seconds+1, rest-c.unit
+	}
+	if seconds > math.MaxInt64/c.unit || seconds < math.MinInt64/c.unit {
+		return 0, false
+	}
+	n := seconds * c.unit
+	if rest > 0 && n > math.MaxInt64-rest || rest < 0 && n < math.MinInt64-rest {
+		return 0, false
+	}
+	return n + rest, true
+}
+
+func (c *dateTimeCodec) value(encoded []byte) int64 {
+	if c.size == 4 {
+		return int64(binary.LittleEndian.Uint32(encoded))
+	}
+	return int64(binary.LittleEndian.Uint64(encoded))
+}
+
+func (c *dateTimeCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {
+	if len(encoded) < c.size {
+		return dst, 0, errShort
+	}
+	n := c.value(encoded)
+	seconds := floorDiv(n, c.unit)
+	dst = appendInstant(append(dst, '"'), seconds, uint64(n-seconds*c.unit), c.digits)
+	return append(dst, '"'), c.size, nil
+}
+
+func (c *dateTimeCodec) Compare(a, b []byte) (int, bool) {
+	if !c.pair(a, b) {
+		return 0, false
+	}
+	return order(c.value(a), c.value(b)), true
+}

@@ -1,0 +1,201 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// InputFormat is a request body's format.
+type InputFormat uint8
+
+// The formats a Decoder reads.
+const (
+	// JSON is one object or one array of objects.
+	JSON InputFormat = iota
+	// NDJSON is one object a line.
+	NDJSON
+)
+
+// DecodeOptions are the request's part of a record's verdict.
+type DecodeOptions struct {
+	// Allow says whether a column may be sent; nil allows all.
+	Allow func(column int) bool
+	// MissingAsZero accepts records that leave out a column which has neither
+	// a default nor Nullable; ClickHouse then stores the type's zero.
+	MissingAsZero bool
+	// MaxRecordBytes bounds an encoded row; 0 means 512 KiB.
+	MaxRecordBytes int
+}
+
+// defaultMaxRecordBytes is DecodeOptions.MaxRecordBytes when that is 0.
+const defaultMaxRecordBytes = 512 << 10
+
+// firstRowBytes is the room that a Decoder starts with for rows.
+const firstRowBytes = 1 << 10
+
+// Record is one record of a body: a row, or the reason it is refused.
+type Record struct {
+	// Index counts records from 1.
+	Index int
+	// Set and Row are nil when Err is not. Row is RowBinary of Set's columns.
+	Set *ColumnSet
+	Row []byte
+	Err *Error
+}
+
+// Decoder reads the records of one body. Whether the body as a whole is at
+// fault is known, by Err, before the first Next. It is for one goroutine.
+type Decoder struct {
+	table   *Table
+	body    []byte
+	format  InputFormat
+	options DecodeOptions
+	err     error
+	single  bool
+	record  Record
+
+	// at is the first byte not read yet; done is set when there is none.
+	at   int
+	done bool
+
+	// What follows is of the current record.
+	fault *Error
+	// src is the bytes that spans point into.
+	src []byte
+	// spans are the values by column; those with a bit in sent are valid.
+	spans []span
+	// sent has the bits of the columns that stand in the record, carried of
+	// those that are part of its row.
+	sent, carried []byte
+	row           []byte
+
+	// What follows is learnt from the records before.
+
+	// order is the column of the nth key in the record before.
+	order []int
+	// access is what the request may do to a column, as far as it was asked.
+	access []access
+	set    *ColumnSet
+}
+
+type span struct{ from, to int }
+
+// access is a column's verdict for this request.
+type access uint8
+
+const (
+	accessUnknown access = iota
+	accessGranted
+	accessRefused
+)
+
+// NewDecoder starts reading a body. The body must not change while records are
+// read, and values refer to it.
+func (t *Table) NewDecoder(f InputFormat, body []byte, o DecodeOptions) *Decoder {
+	if o.MaxRecordBytes == 0 {
+		o.MaxRecordBytes = defaultMaxRecordBytes
+	}
+	columns := len(t.columns)
+	bits := make([]byte, 2*((columns+7)/8))
+	d := &Decoder{
+		table: t, body: bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), format: f, options: o,
+		spans: make([]span, columns), order: make([]int, 0, columns), access: make([]access, columns),
+		sent: bits[:len(bits)/2], carried: bits[len(bits)/2:],
+		row: make([]byte, 0, min(len(body), firstRowBytes)),
+	}
+	if fault := d.open(); fault != nil {
+		d.err, d.done = fault, true
+	}
+	return d
+}
+
+// Next reads the next record. It is false at the end, and at once when the
+// body as a whole is at fault.
+func (d *Decoder) Next() bool {
+	if d.done {
+		return false
+	}
+	clear(d.sent)
+	clear(d.carried)
+	d.fault, d.row = nil, d.row[:0]
+	if d.format == NDJSON {
+		return d.nextLine()
+	}
+	return d.nextElement()
+}
+
+// Record returns the current record. It is valid until the next Next.
+func (d *Decoder) Record() Record { return d.record }
+
+// Value returns the JSON of a column as the current record sent it, null
+// included.
+func (d *Decoder) Value(column int) (raw []byte, ok bool) {
+	if d.record.Index == 0 || !hasBit(d.sent, column) {
+		return nil, false
+	}
+	s := d.spans[column]
+	return d.src[s.from:s.to], true
+}
+
+// Single reports whether the format is JSON and the body is one object.
+func (d *Decoder) Single() bool { return d.single }
+
+// Err returns a *BodyError when the body as a whole is at fault, else nil.
+func (d *Decoder) Err() error { return d.err }
+
+// finish judges the record that was just read: its syntax, and then its
+// columns and values.
+func (d *Decoder) finish(malformed *Error) bool {
+	d.record = Record{Index: d.record.Index + 1}
+	if malformed == nil {
+		malformed = d.fault
+	}
+	if malformed == nil {
+		malformed = d.encode()
+	}
+	if malformed != nil {
+		d.record.Err, d.record.Set = malformed, nil
+		return true
+	}
+	d.record.Row = d.row
+	return true
+}
+
+// encode turns the values into a row.
+func (d *Decoder) encode() *Error {
+	t := d.table
+	if d.set == nil || !bytes.Equal(d.set.carried, d.carried) {
+		d.set = t.setOf(d.carried)
+	}
+	set := d.set
+	switch {
+	case set.missing >= 0 && !d.options.MissingAsZero:
+		return &Error{Code: CodeMissingColumn, Column: t.columns[set.missing].Name, Message: "is missing, and has no default"}
+	case len(set.columns) == 0:
+		return &Error{Code: CodeMissingColumn, Message: "the record carries no column"}
+	}
+	row := d.row
+	for _, column := range set.columns {
+		s := d.spans[column]
+		var err error
+		if row, err = t.fields[column].codec.AppendJSON(row, d.src[s.from:s.to]); err != nil {
+			return ofColumn(err, t.columns[column].Name)
+		}
+		if len(row) > d.options.MaxRecordBytes {
+			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the record is over %d bytes when encoded", d.options.MaxRecordBytes)}
+		}
+	}
+	d.row, d.record.Set = row, set
+	return nil
+}
+
+// ofColumn names the column in a codec's error.
+func ofColumn(err error, column string) *Error {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok {
+		fault = &Error{Code: CodeTypeMismatch, Message: err.Error()}
+	}
+	fault.Column = column
+	return fault
+}

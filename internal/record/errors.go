@@ -1,0 +1,94 @@
+package record
+
+import "fmt"
+
+// Codes of a record that was refused.
+const (
+	CodeMalformed        = "record.malformed"
+	CodeUnknownColumn    = "record.unknown_column"
+	CodeColumnNotAllowed = "record.column_not_allowed"
+	CodeColumnComputed   = "record.column_computed"
+	CodeDuplicateColumn  = "record.duplicate_column"
+	CodeMissingColumn    = "record.missing_column"
+	CodeNullNotAllowed   = "record.null_not_allowed"
+	CodeTypeMismatch     = "record.type_mismatch"
+	CodeOutOfRange       = "record.out_of_range"
+	CodeTooLarge         = "record.too_large"
+)
+
+// Codes of a body that was refused as a whole.
+const (
+	CodeBodyEmpty     = "body.empty"
+	CodeBodyMalformed = "body.malformed"
+)
+
+// Error says why a record, or one value of it, was refused.
+type Error struct {
+	// Code is stable, for example "record.type_mismatch".
+	Code string
+	// Column is the column at fault, "" when the record as a whole is.
+	Column string
+	// Message is a sentence for a person. It never holds more than a short
+	// piece of the value.
+	Message string
+}
+
+// Error returns the column and the message.
+func (e *Error) Error() string {
+	if e.Column == "" {
+		return e.Message
+	}
+	return "column " + quoted(e.Column) + ": " + e.Message
+}
+
+// BodyError says why a body was refused as a whole: no record of it counts.
+type BodyError struct {
+	// Code is CodeBodyEmpty or CodeBodyMalformed.
+	Code    string
+	Message string
+}
+
+// Error returns the message.
+func (e *BodyError) Error() string { return e.Message }
+
+func malformed(format string, args ...any) *Error {
+	return &Error{Code: CodeMalformed, Message: fmt.Sprintf(format, args...)}
+}
+
+func mismatch(typeName string, value []byte) *Error {
+	return &Error{Code: CodeTypeMismatch, Message: excerpt(value) + " is not a value of type " + typeName}
+}
+
+func mismatchf(format string, args ...any) *Error {
+	return &Error{Code: CodeTypeMismatch, Message: fmt.Sprintf(format, args...)}
+}
+
+func outOfRange(typeName string, value []byte) *Error {
+	return &Error{Code: CodeOutOfRange, Message: excerpt(value) + " is out of the range of " + typeName}
+}
+
+func outOfRangef(format string, args ...any) *Error {
+	return &Error{Code: CodeOutOfRange, Message: fmt.Sprintf(format, args...)}
+}
+
+func nullNotAllowed(typeName string) *Error {
+	return &Error{Code: CodeNullNotAllowed, Message: "null is not allowed in type " + typeName}
+}
+
+// maxExcerpt bounds the piece of a client's value that an error repeats.
+const maxExcerpt = 48
+
+// excerpt returns the value's text, cut to a length fit for a message.
+func excerpt(value []byte) string {
+	if len(value) <= maxExcerpt {
+		return string(value)
+	}
+	cut := maxExcerpt
+	for cut > 0 && value[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return string(value[:cut]) + "…"
+}
+
+// quoted returns a name in double quotes, cut to a length fit for a message.
+func quoted(name string) string { return `"` + excerpt([]byte(name)) + `"` }

@@ -1,0 +1,80 @@
+package record
+
+import (
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+)
+
+// Table is a table's columns compiled for reading records. It is safe for use
+// by many goroutines at once.
+type Table struct {
+	name    string
+	columns []Column
+	fields  []field
+	index   map[string]int
+	sets    setTable
+}
+
+// field is what the decoder knows about one column.
+type field struct {
+	// codec is nil when the type has none; noCodec then says so.
+	codec   Codec
+	noCodec string
+	// key is the name as a JSON string, as most clients write it.
+	key []byte
+	// computed columns may never be sent.
+	computed bool
+	// nullOmits: an explicit null is as if the column had been left out.
+	nullOmits bool
+	// required columns may not be left out.
+	required bool
+}
+
+// Compile builds a Table; zone is the server's. It never fails: a column whose
+// type has no codec may be left out of a record, and a record that carries it
+// is refused.
+func Compile(name string, columns []Column, zone *time.Location) *Table {
+	t := &Table{
+		name: name, columns: columns,
+		fields: make([]field, len(columns)),
+		index:  make(map[string]int, len(columns)),
+		sets:   setTable{known: make(map[string]*ColumnSet)},
+	}
+	for i, column := range columns {
+		t.fields[i] = newField(column, zone)
+		t.index[column.Name] = i
+	}
+	return t
+}
+
+func newField(column Column, zone *time.Location) field {
+	f := field{key: AppendJSONString(nil, column.Name), computed: column.computed()}
+	t, err := coltype.Parse(column.Type)
+	if err == nil {
+		f.codec, err = codecOf(t, zone)
+	}
+	if err != nil {
+		f.codec, f.noCodec = nil, err.Error()
+		return f
+	}
+	f.nullOmits = column.hasDefault() && !t.AcceptsNull()
+	f.required = column.DefaultKind == DefaultNone && !t.AcceptsNull()
+	return f
+}
+
+// Name returns the table's name.
+func (t *Table) Name() string { return t.name }
+
+// Columns returns the columns as they were given to Compile. It is shared: do
+// not change it.
+func (t *Table) Columns() []Column { return t.columns }
+
+// Lookup finds a column by its exact name.
+func (t *Table) Lookup(name string) (index int, ok bool) {
+	index, ok = t.index[name]
+	return index, ok
+}
+
+// Codec returns the codec of a column, nil when its type has none.
+func (t *Table) Codec(index int) Codec { return t.fields[index].codec }
