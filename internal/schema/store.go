@@ -71,8 +71,8 @@ type entry struct {
 	failures  int
 	next      time.Time
 	early     [earlyBurst]time.Time // of the last early refreshes, oldest first
-	current   *call     // runs
-	following *call     // begins when current has ended
+	current   *call                 // runs
+	following *call                 // begins when current has ended
 }
 
 // call is one discovery and those who wait for it.

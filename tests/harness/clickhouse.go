@@ -90,3 +90,6 @@ func (c *ClickHouse) Must(t testing.TB, statement string) string {
 
 // URL is its HTTP interface.
 func (c *ClickHouse) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/", c.HTTPPort) }
+
+// PID is its process id.
+func (c *ClickHouse) PID() int { return c.process.PID() }

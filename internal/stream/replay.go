@@ -1,0 +1,247 @@
+package stream
+
+import (
+	"errors"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// errBatchFull stops a history read that has taken its fill.
+var errBatchFull = errors.New("batch is full")
+
+// parsePosition reads Last-Event-ID; nil when there is none.
+func (s *subscriber) parsePosition() (*position, error) {
+	if !s.sub.HasLastEventID || s.sub.LastEventID == "" {
+		return nil, nil
+	}
+	p, err := newIDCodec(mq.Topic{Tenant: s.sub.Tenant, Table: s.sub.Table}).parse(s.sub.LastEventID)
+	if err != nil {
+		return nil, &Error{Code: CodePositionInvalid, Message: err.Error()}
+	}
+	return &p, nil
+}
+
+// settle decides where the stream starts and returns the tail up to which
+// history has to be read. It runs after the registration: every row that is
+// not in history up to the tail comes through the backlog, and a tenant that
+// stopped being served either told this subscriber or fails its grant.
+func (s *subscriber) settle(resume *position) (mq.Position, error) {
+	grant, err := s.sub.Grant()
+	if err != nil {
+		return mq.Position{}, err
+	}
+	// Before the first chunk, so that the first to project it knows how many
+	// will share.
+	s.member(view{grant, s.sub.Render})
+	tail, err := s.hub.o.Broker.Tail(s.ctx, s.sub.Tenant)
+	if err != nil {
+		return tail, unavailable("the queue cannot be read", err)
+	}
+	switch {
+	case resume != nil:
+		err = s.resume(*resume, tail)
+	case !s.sub.Since.IsZero():
+		err = s.startAt(s.sub.Since)
+	default:
+		s.pos = after(tail)
+	}
+	return tail, err
+}
+
+// resume continues at p. A position that the queue never gave out, of another
+// epoch or ahead of the tail, has no rows that follow it: the stream goes on
+// live and says so.
+func (s *subscriber) resume(p position, tail mq.Position) error {
+	s.pos = p
+	if p.IsZero() || (p.Epoch == tail.Epoch && p.Seq <= tail.Seq) {
+		return nil
+	}
+	if tail.IsZero() {
+		// Without a tail there is no queue, or one that cannot be opened: a
+		// replay knows which.
+		var gap *mq.ReplayGap
+		err := s.hub.o.Broker.Replay(s.ctx, s.topic.Topic, p.from(), p.Position,
+			func(mq.Chunk, mq.Position) error { return errBatchFull })
+		if err != nil && !errors.As(err, &gap) && !errors.Is(err, errBatchFull) {
+			return unavailable("the queue cannot be read", err)
+		}
+	}
+	s.skipTo(after(tail), GapReset)
+	return nil
+}
+
+// startAt starts at the first row received at or after since. When the queue's
+// own start is later than since because history was removed, that is a gap.
+func (s *subscriber) startAt(since time.Time) error {
+	at, err := s.hub.o.Broker.PositionAt(s.ctx, s.sub.Tenant, since)
+	if err != nil {
+		return unavailable("the queue cannot be read", err)
+	}
+	s.pos, s.notBefore = after(at), since
+	if s.hub.o.Now().Sub(since) <= s.sub.GapWindow {
+		return nil
+	}
+	first, err := s.firstKept()
+	if err != nil {
+		return unavailable("the queue cannot be read", err)
+	}
+	if first.Seq > 0 && at.Epoch == first.Epoch && at.Seq < first.Seq {
+		s.pos = position{row: wholeChunk}
+		s.skipTo(after(mq.Position{Epoch: first.Epoch, Seq: first.Seq - 1}), GapRetention)
+	}
+	return nil
+}
+
+// firstKept returns the first position in history when something before it was
+// removed, zero when history is whole.
+func (s *subscriber) firstKept() (mq.Position, error) {
+	tail, err := s.hub.o.Broker.Tail(s.ctx, s.sub.Tenant)
+	if err != nil || tail.IsZero() {
+		return mq.Position{}, err
+	}
+	err = s.hub.o.Broker.Replay(s.ctx, s.topic.Topic, mq.Position{}, tail,
+		func(mq.Chunk, mq.Position) error { return errBatchFull })
+	var gap *mq.ReplayGap
+	switch {
+	case errors.As(err, &gap):
+		return gap.First, nil
+	case errors.Is(err, errBatchFull):
+		return mq.Position{}, nil
+	}
+	return mq.Position{}, err
+}
+
+// replay delivers history up to and including until.
+func (s *subscriber) replay(until mq.Position) error {
+	defer func() { s.buf = nil }()
+	for !s.reached(until) {
+		batch, err := s.readHistory(until)
+		var gap *mq.ReplayGap
+		switch {
+		case errors.As(err, &gap):
+			s.skipGone(gap, until)
+			err = nil
+		case err == nil, errors.Is(err, errBatchFull):
+			full := err != nil
+			if err = s.deliverBatch(batch); err == nil && !full {
+				s.advance(until)
+			}
+		case !errors.Is(err, errEnded):
+			err = s.giveUp("replay", err)
+		}
+		if err != nil {
+			return err
+		}
+		s.replayed = true
+	}
+	return nil
+}
+
+// reached reports whether nothing up to until is left to read.
+func (s *subscriber) reached(until mq.Position) bool {
+	if until.IsZero() {
+		return true
+	}
+	if s.pos.Epoch != until.Epoch {
+		return false
+	}
+	return s.pos.Seq > until.Seq || (s.pos.Seq == until.Seq && !s.pos.midChunk())
+}
+
+// advance moves to until, which lies behind the last chunk of this table.
+func (s *subscriber) advance(until mq.Position) {
+	if !s.reached(until) {
+		s.pos = after(until)
+	}
+}
+
+// skipGone moves past history that is gone. What is gone beyond until may still
+// be in the backlog, so it never moves past it.
+func (s *subscriber) skipGone(gap *mq.ReplayGap, until mq.Position) {
+	to := after(until)
+	if f := gap.First; f.Epoch == until.Epoch && f.Seq > 0 && f.Seq <= until.Seq {
+		to = after(mq.Position{Epoch: f.Epoch, Seq: f.Seq - 1})
+	}
+	if s.pos.Epoch == to.Epoch && s.pos.from().Seq >= to.Seq {
+		to = after(until) // a gap that ends before it starts: do not ask again
+	}
+	reason := GapRetention
+	switch {
+	case gap.Reason == GapReset:
+		reason = GapReset
+	case s.replayed || s.caught:
+		reason = GapOverflow
+	}
+	s.skipTo(to, reason)
+}
+
+// replayed is one chunk of history.
+type replayed struct {
+	chunk mq.Chunk
+	pos   mq.Position
+}
+
+// readHistory takes the next batch into memory. The slot is given back before
+// anything is written: a client that does not read holds its batch, and nobody
+// else's turn.
+func (s *subscriber) readHistory(until mq.Position) ([]replayed, error) {
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	s.hub.metrics.replaying.Inc()
+	defer func() {
+		s.hub.metrics.replaying.Dec()
+		<-s.hub.slots
+	}()
+	var batch []replayed
+	bytes := 0
+	err := s.hub.o.Broker.Replay(s.ctx, s.topic.Topic, s.pos.from(), until, func(c mq.Chunk, p mq.Position) error {
+		batch = append(batch, replayed{c, p})
+		if bytes += len(c.Body); bytes >= s.hub.o.ReplayBatchBytes || len(batch) >= maxBatchChunks {
+			return errBatchFull
+		}
+		return nil
+	})
+	return batch, err
+}
+
+// maxBatchChunks bounds a batch of very small chunks.
+const maxBatchChunks = 2048
+
+// acquire waits for a slot and keeps the connection alive meanwhile.
+func (s *subscriber) acquire() error {
+	select {
+	case s.hub.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	s.hub.metrics.waiting.Inc()
+	defer s.hub.metrics.waiting.Dec()
+	for {
+		if err := s.attend(); err != nil {
+			return err
+		}
+		select {
+		case s.hub.slots <- struct{}{}:
+			return nil
+		case <-s.wake:
+		}
+	}
+}
+
+func (s *subscriber) deliverBatch(batch []replayed) error {
+	for i := range batch {
+		if err := s.attend(); err != nil {
+			return err
+		}
+		c := &sharedChunk{Chunk: batch[i].chunk, pos: batch[i].pos}
+		if err := s.deliver(c, false); err != nil {
+			return err
+		}
+		batch[i] = replayed{} // written: its body may go
+	}
+	err := s.out.flush()
+	s.count()
+	return err
+}

@@ -1,0 +1,118 @@
+package stream
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxBuckets bounds over how many moments keepalives are spread.
+const maxBuckets = 1000
+
+// wheel sends every connection its keepalive from one goroutine. Connections
+// with the same rhythm share a ring of buckets, one of which is due at a time.
+type wheel struct {
+	now     func() time.Time
+	changed chan struct{} // capacity 1: a ring was added
+
+	mu    sync.Mutex
+	rings map[rhythm]*ring
+}
+
+type rhythm struct {
+	interval time.Duration
+	count    int
+}
+
+type ring struct {
+	rhythm
+	buckets []map[*seat]struct{}
+	seats   int
+	due     int // the bucket that comes next
+	at      time.Time
+	fill    int // the bucket that the next seat takes
+}
+
+// seat is one connection's place.
+type seat struct {
+	s      *subscriber
+	ring   *ring
+	bucket int
+}
+
+func newWheel(now func() time.Time) *wheel {
+	return &wheel{now: now, changed: make(chan struct{}, 1), rings: make(map[rhythm]*ring)}
+}
+
+func (r rhythm) step() time.Duration { return max(r.interval/time.Duration(r.count), time.Millisecond) }
+
+// add seats s; interval and buckets are more than 0.
+func (w *wheel) add(s *subscriber, interval time.Duration, buckets int) *seat {
+	key := rhythm{interval, min(buckets, maxBuckets)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r, ok := w.rings[key]
+	if !ok {
+		r = &ring{rhythm: key, buckets: make([]map[*seat]struct{}, key.count), at: w.now().Add(key.step())}
+		w.rings[key] = r
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	place := &seat{s: s, ring: r, bucket: r.fill}
+	if r.buckets[r.fill] == nil {
+		r.buckets[r.fill] = make(map[*seat]struct{})
+	}
+	r.buckets[r.fill][place] = struct{}{}
+	r.fill = (r.fill + 1) % key.count
+	r.seats++
+	return place
+}
+
+func (w *wheel) remove(place *seat) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := place.ring
+	delete(r.buckets[place.bucket], place)
+	if r.seats--; r.seats == 0 {
+		delete(w.rings, r.rhythm)
+	}
+}
+
+// turn signals what is due and returns how long to wait for the next.
+func (w *wheel) turn() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, wait := w.now(), time.Hour
+	for _, r := range w.rings {
+		for !r.at.After(now) {
+			for place := range r.buckets[r.due] {
+				place.s.keepalive.Store(true)
+				place.s.signal()
+			}
+			r.due = (r.due + 1) % len(r.buckets)
+			r.at = r.at.Add(r.step())
+			if now.Sub(r.at) > r.interval { // the clock jumped: once is enough
+				r.at = now.Add(r.step())
+			}
+		}
+		wait = min(wait, r.at.Sub(now))
+	}
+	return wait
+}
+
+// run turns the wheel until ctx ends.
+func (w *wheel) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.changed:
+		case <-timer.C:
+		}
+		timer.Reset(w.turn())
+	}
+}
