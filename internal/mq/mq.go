@@ -27,6 +27,8 @@ var (
 	ErrNoDeadLetters = errors.New("no dead letters")
 	// ErrClosed: the broker is closed.
 	ErrClosed = errors.New("queue is closed")
+	// ErrBudgetNotApplied: the tenant's queue keeps its former budget.
+	ErrBudgetNotApplied = errors.New("queue budget is not applied")
 )
 
 // MaxChunkBytes bounds a chunk's body plus headers, 1 MiB.
@@ -68,7 +70,9 @@ type Header struct {
 }
 
 // Chunk is many rows of one tenant, table and column set: the unit of the
-// queue. Whoever receives one must not change Body and may keep it.
+// queue. Whoever receives one must not change Body and may keep it; whoever
+// publishes one gives Body away and never writes to it again, as feeds and
+// deliveries may share it.
 type Chunk struct {
 	Topic
 	Header

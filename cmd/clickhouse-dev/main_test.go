@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets the test binary be the command: the engine has to have a
+// process of its own.
+func TestMain(m *testing.M) {
+	if os.Getenv("CLICKHOUSE_DEV_RUN") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// server is the command as a process.
+type server struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	stderr  bytes.Buffer
+	HTTP    int `json:"http_port"`
+	TCP     int `json:"tcp_port"`
+	PID     int
+	Version string
+}
+
+func launch(t *testing.T, args ...string) *server {
+	t.Helper()
+	if _, err := findLibrary(os.Getenv("CLICKHOUSE_LIB")); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	s := &server{cmd: exec.Command(os.Args[0], args...)}
+	s.cmd.Env = append(os.Environ(), "CLICKHOUSE_DEV_RUN=1")
+	s.cmd.Stderr = &s.stderr
+	var err error
+	s.stdin, err = s.cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := s.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, s.cmd.Start())
+	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
+	decoder := json.NewDecoder(stdout)
+	require.NoError(t, decoder.Decode(s), "stderr: %s", &s.stderr)
+	return s
+}
+
+func (s *server) ask(t *testing.T, sql string) string {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Post(fmt.Sprintf("http://127.0.0.1:%d/", s.HTTP), "text/plain", strings.NewReader(sql))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return strings.TrimSpace(string(text))
+}
+
+func (s *server) wait(t *testing.T) int {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it did not end")
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+func TestItKeepsItsDataOverEveryKindOfEnd(t *testing.T) {
+	dir := t.TempDir()
+	s := launch(t, "--path", dir)
+	require.Equal(t, s.cmd.Process.Pid, s.PID)
+	require.Regexp(t, `^\d+\.\d+`, s.Version)
+	require.Empty(t, s.ask(t, "CREATE TABLE t (n UInt8) ENGINE = MergeTree ORDER BY n"))
+	require.Empty(t, s.ask(t, "CREATE DATABASE other"))
+	require.Empty(t, s.ask(t, "CREATE TABLE other.t (n UInt8) ENGINE = MergeTree ORDER BY n"))
+	ends := map[string]func(*server){
+		"SIGTERM": func(s *server) { _ = s.cmd.Process.Signal(syscall.SIGTERM) },
+		"SIGINT":  func(s *server) { _ = s.cmd.Process.Signal(os.Interrupt) },
+		"SIGKILL": func(s *server) { _ = s.cmd.Process.Kill() },
+	}
+	rows := 0
+	for name, end := range ends {
+		rows++
+		require.Empty(t, s.ask(t, "INSERT INTO t VALUES (1)"))
+		require.Empty(t, s.ask(t, "INSERT INTO other.t VALUES (1)"))
+		end(s)
+		code := s.wait(t)
+		if name != "SIGKILL" {
+			require.Zero(t, code, name)
+		}
+		s = launch(t, "--path", dir)
+		require.Equal(t, fmt.Sprint(rows), s.ask(t, "SELECT count() FROM t"), name)
+		require.Equal(t, fmt.Sprint(rows), s.ask(t, "SELECT count() FROM other.t"), name)
+	}
+}
+
+func TestItEndsWithItsParentAndLeavesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s := launch(t, "--path", dir, "--die-with-parent", "--rm")
+	require.NoError(t, s.stdin.Close())
+	require.Zero(t, s.wait(t))
+	require.NoDirExists(t, dir)
+}
+
+func TestAStatementThatRunsDoesNotHoldItUp(t *testing.T) {
+	s := launch(t, "--path", t.TempDir())
+	go func() {
+		resp, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d/", s.HTTP), "text/plain", strings.NewReader("SELECT sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1"))
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	require.Eventually(t, func() bool {
+		return s.ask(t, "SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(1)%' AND query NOT LIKE '%system%'") == "1"
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, s.wait(t))
+}
+
+func TestUsersComeFromAFile(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users.xml")
+	require.NoError(t, os.WriteFile(users, []byte(`<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>
+<default><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></default>
+<ann><password>secret</password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></ann></users></clickhouse>`), 0o600))
+	s := launch(t, "--path", t.TempDir(), "--users", users)
+	for password, status := range map[string]int{"secret": 200, "wrong": 403} {
+		req, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/", s.HTTP), strings.NewReader("SELECT 1"))
+		require.NoError(t, err)
+		req.Header.Set("X-ClickHouse-User", "ann")
+		req.Header.Set("X-ClickHouse-Key", password)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, status, resp.StatusCode, password)
+	}
+}
+
+func TestFaultsAreNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	busy := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	lib := filepath.Join(t.TempDir(), "lib.so")
+	require.NoError(t, os.WriteFile(lib, []byte("no library"), 0o600))
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{nil, 2, "--path is required"},
+		{[]string{"--nosuch"}, 2, "nosuch"},
+		{[]string{"--help"}, 0, "free one"},
+		{[]string{"--path", dir, "--users", "u", "--config-file", "c"}, 2, "exclude each other"},
+		{[]string{"--path", dir, "--lib", "/nonexistent/lib.so"}, 1, "/nonexistent/lib.so"},
+		{[]string{"--path", lib, "--lib", lib}, 1, "data directory"},
+		{[]string{"--path", dir, "--lib", lib, "--users", "/nonexistent/users.xml"}, 1, "users.xml"},
+		{[]string{"--path", dir, "--lib", lib, "--http-port", busy}, 1, "HTTP port: listen tcp 127.0.0.1:" + busy},
+		{[]string{"--path", dir, "--lib", lib, "--tcp-port", busy}, 1, "native protocol port"},
+	} {
+		var stderr bytes.Buffer
+		require.Equal(t, c.code, run(c.args, strings.NewReader(""), io.Discard, &stderr), "%v", c.args)
+		require.Contains(t, stderr.String(), c.says)
+	}
+}
+
+func TestTheLibraryIsFoundAboveTheWorkingDirectory(t *testing.T) {
+	root := t.TempDir()
+	deep := filepath.Join(root, "a", "b")
+	require.NoError(t, os.MkdirAll(deep, 0o755))
+	require.Empty(t, searchUp(deep))
+	for _, version := range []string{"26.1", "26.7"} {
+		lib := filepath.Join(root, ".cache", "clickhouse", version, "libchdb.so")
+		require.NoError(t, os.MkdirAll(filepath.Dir(lib), 0o755))
+		require.NoError(t, os.WriteFile(lib, nil, 0o600))
+	}
+	require.Equal(t, filepath.Join(root, ".cache", "clickhouse", "26.7", "libchdb.so"), searchUp(deep))
+}

@@ -1,0 +1,151 @@
+// Package clickhousetest gives tests a real ClickHouse, and proxies that break
+// the way to it.
+//
+// The server is the one WH_TEST_CLICKHOUSE names (<http-url>,<native-addr>),
+// else cmd/clickhouse-dev. Where there is none a test is skipped with the
+// reason, and fails under CI=true.
+//
+// The library that clickhouse-dev runs aborts when a login over the native
+// protocol is refused (a wrong password, an unknown database); over HTTP it
+// does not. A test of such a login takes a server of its own: StartPrivate.
+package clickhousetest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Server is a running ClickHouse and a database of the test's own on it.
+type Server struct {
+	Host       string
+	HTTPPort   int
+	NativeAddr string // host:port
+	Database   string
+	process    *process // nil when somebody else started the server
+	private    bool
+}
+
+// HTTPAddr is host:port of the HTTP interface.
+func (s *Server) HTTPAddr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.HTTPPort)) }
+
+// Start returns the server that this test binary shares, with a fresh database
+// that is dropped when the test ends. The server ends with the process.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	shared, err := sharedServer()
+	if err != nil {
+		unavailable(t, err)
+	}
+	s := &Server{Host: shared.Host, HTTPPort: shared.HTTPPort, NativeAddr: shared.NativeAddr, process: shared.process}
+	s.createDatabase(t)
+	t.Cleanup(func() { _, _ = s.post("DROP DATABASE IF EXISTS "+s.Database+" SYNC", "default") })
+	return s
+}
+
+// StartPrivate starts a server for this test alone, which it may Stop, Kill and
+// Restart. It ends with the test.
+func StartPrivate(t testing.TB) *Server {
+	t.Helper()
+	p, err := launch(t.TempDir(), false)
+	if err != nil {
+		unavailable(t, err)
+	}
+	s := serverOf(p)
+	s.private = true
+	t.Cleanup(p.kill)
+	s.createDatabase(t)
+	return s
+}
+
+// Stop ends the server in order and waits for it.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	s.mustBePrivate(t, "Stop")
+	s.process.stop()
+}
+
+// Kill ends the server at once, as a crash would.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	s.mustBePrivate(t, "Kill")
+	s.process.kill()
+}
+
+// Restart starts the server again over its data and on its ports. One that
+// still runs is stopped first.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.mustBePrivate(t, "Restart")
+	s.process.stop()
+	// The ports are the server's own from before; a lingering connection may
+	// hold one for a moment.
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := s.process.start()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("restart ClickHouse: %v", err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func (s *Server) mustBePrivate(t testing.TB, what string) {
+	t.Helper()
+	if !s.private {
+		t.Fatalf("%s would take the server from the other tests of this package: use StartPrivate", what)
+	}
+}
+
+// sharedServer is started once per test binary: it takes longer to start than
+// most tests run.
+var sharedServer = sync.OnceValues(func() (*Server, error) {
+	if named := os.Getenv("WH_TEST_CLICKHOUSE"); named != "" {
+		return external(named)
+	}
+	dir, err := os.MkdirTemp("", "clickhousetest-")
+	if err != nil {
+		return nil, fmt.Errorf("make the server's directory: %w", err)
+	}
+	p, err := launch(dir, true)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	return serverOf(p), nil
+})
+
+func serverOf(p *process) *Server {
+	return &Server{
+		Host: "127.0.0.1", HTTPPort: p.httpPort,
+		NativeAddr: net.JoinHostPort("127.0.0.1", strconv.Itoa(p.tcpPort)), process: p,
+	}
+}
+
+// databases numbers the databases of this process.
+var databases = new(atomic.Int64)
+
+func (s *Server) createDatabase(t testing.TB) {
+	t.Helper()
+	s.Database = fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
+	if _, err := s.post("CREATE DATABASE "+s.Database+" ENGINE = Atomic", "default"); err != nil {
+		t.Fatalf("create the test's database: %v (%s)", err, s.process.state())
+	}
+}
+
+// unavailable skips the test, or fails it where everything has to run.
+func unavailable(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("no ClickHouse: %v", err)
+	}
+	t.Skipf("no ClickHouse: %v", err)
+}

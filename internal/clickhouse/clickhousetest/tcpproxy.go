@@ -1,0 +1,195 @@
+package clickhousetest
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TCPProxy is a port in front of another one, for faults below HTTP and for
+// the native protocol.
+type TCPProxy struct {
+	target string
+	addr   string
+
+	mu       sync.Mutex
+	listener net.Listener // nil while connections are refused
+	hang     bool
+	conns    map[net.Conn]struct{}
+	accepted int
+	closed   bool
+	wg       sync.WaitGroup
+}
+
+// NewTCPProxy starts a proxy to target, host:port. It ends with the test.
+func NewTCPProxy(t testing.TB, target string) *TCPProxy {
+	t.Helper()
+	p := &TCPProxy{target: target, conns: map[net.Conn]struct{}{}}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("start the proxy: %v", err)
+	}
+	p.addr = l.Addr().String()
+	p.serve(l)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Addr is where the proxy listens, host:port.
+func (p *TCPProxy) Addr() string { return p.addr }
+
+// Port is Addr's port.
+func (p *TCPProxy) Port() int { return portOf(p.addr) }
+
+// Accepted is how many connections were made.
+func (p *TCPProxy) Accepted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.accepted
+}
+
+// Refuse closes the port: connections are refused, those that exist are reset.
+func (p *TCPProxy) Refuse() {
+	p.mu.Lock()
+	l := p.listener
+	p.listener = nil
+	p.mu.Unlock()
+	if l != nil {
+		l.Close()
+	}
+	p.Cut()
+}
+
+// Hang accepts connections from now on and answers nothing.
+func (p *TCPProxy) Hang() { p.setHang(true) }
+
+// Pass forwards from now on, after Refuse and Hang too.
+func (p *TCPProxy) Pass(t testing.TB) {
+	t.Helper()
+	p.setHang(false)
+	p.Cut()
+	p.mu.Lock()
+	listening := p.listener != nil
+	p.mu.Unlock()
+	if listening {
+		return
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		l, err := net.Listen("tcp", p.addr)
+		if err == nil {
+			p.serve(l)
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("open the proxy's port again: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Cut resets every connection there is.
+func (p *TCPProxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		reset(c)
+	}
+}
+
+func (p *TCPProxy) setHang(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hang = on
+}
+
+func (p *TCPProxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.Refuse()
+	p.wg.Wait()
+}
+
+func (p *TCPProxy) serve(l net.Listener) {
+	p.mu.Lock()
+	p.listener = l
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.handle(c) })
+		}
+	})
+}
+
+func (p *TCPProxy) handle(c net.Conn) {
+	defer p.forget(c)
+	hang, ok := p.track(c)
+	if !ok {
+		return
+	}
+	if hang {
+		_, _ = io.Copy(io.Discard, c)
+		return
+	}
+	up, err := net.Dial("tcp", p.target)
+	if err != nil {
+		reset(c)
+		return
+	}
+	defer p.forget(up)
+	if _, ok := p.track(up); !ok {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(up, c)
+		up.Close()
+	}()
+	if _, err := io.Copy(c, up); err != nil {
+		reset(c)
+	}
+	c.Close()
+	<-done
+}
+
+func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false, false
+	}
+	p.conns[c] = struct{}{}
+	p.accepted++
+	return p.hang, true
+}
+
+func (p *TCPProxy) forget(c net.Conn) {
+	c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+// reset closes c so that its peer sees a reset, not an end.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	c.Close()
+}
+
+func portOf(addr string) int {
+	a, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return 0
+	}
+	return a.Port
+}

@@ -1,0 +1,222 @@
+package clickhouse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Query runs a statement over HTTP. It waits for a connection as long as ctx
+// lets it. The failure is an *Error; one that comes while the answer is read is
+// Body's.
+func (p *Pool) Query(ctx context.Context, q Request) (*Response, error) {
+	started := time.Now()
+	resp, err := p.query(ctx, q)
+	p.observe("query", started, err)
+	return resp, err
+}
+
+// Insert runs an INSERT over HTTP. It succeeded only when ClickHouse says so in
+// every place where it may say otherwise: the status, the header of an
+// exception, the body. Asynchronous inserts, which report failures to nobody,
+// are off unless q.Settings has them on.
+func (p *Pool) Insert(ctx context.Context, q Request) error {
+	started := time.Now()
+	err := p.insert(ctx, q)
+	p.observe("insert", started, err)
+	return err
+}
+
+func (p *Pool) insert(ctx context.Context, q Request) error {
+	q.ReadOnly = false
+	q.Settings = withDefaults(q.Settings, insertSettings)
+	resp, err := p.query(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxExceptionBytes))
+	if err != nil {
+		return err
+	}
+	if code, message, found := parseException(string(text)); found {
+		return p.exception(code, message, http.StatusOK)
+	}
+	if len(bytes.TrimSpace(text)) > 0 {
+		return misdirected.error(Error{Status: http.StatusOK, Message: "answered an INSERT with text that is not ClickHouse's"})
+	}
+	return nil
+}
+
+// Settings that the kind of a statement brings along. Maps of names, read only.
+var (
+	insertSettings = map[string]string{"async_insert": "0", "wait_for_async_insert": "1", "wait_end_of_query": "1"}
+	readSettings   = map[string]string{"readonly": "2", "cancel_http_readonly_queries_on_client_close": "1"}
+)
+
+func withDefaults(settings, defaults map[string]string) map[string]string {
+	all := make(map[string]string, len(settings)+len(defaults))
+	for name, value := range defaults {
+		all[name] = value
+	}
+	for name, value := range settings {
+		all[name] = value
+	}
+	return all
+}
+
+func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
+	if q.ReadOnly {
+		q.Settings = withDefaults(q.Settings, readSettings)
+	}
+	ctx, done := p.core.bind(ctx, p.config.QueryTimeout)
+	if err := p.core.slots.acquire(ctx); err != nil {
+		failure := p.transport(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
+		done()
+		return nil, failure
+	}
+	release := func() { p.core.slots.release(); done() }
+	req, err := p.request(ctx, q)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	// A RoundTrip of its own, not a client's: a redirect is never followed.
+	resp, err := p.core.transport.RoundTrip(req)
+	if err != nil {
+		// Judged first: release ends ctx, which would look like the cause.
+		failure := p.transport(ctx, err)
+		release()
+		return nil, failure
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get(headerExceptionCode) != "" {
+		defer release()
+		defer resp.Body.Close()
+		return nil, p.readException(resp)
+	}
+	return &Response{
+		Body:        p.newBody(ctx, resp, q.MaxResponseBytes, release),
+		ContentType: resp.Header.Get("Content-Type"),
+		Format:      resp.Header.Get("X-ClickHouse-Format"),
+		QueryID:     resp.Header.Get("X-ClickHouse-Query-Id"),
+		Summary:     parseSummary(resp.Header.Get("X-ClickHouse-Summary")),
+	}, nil
+}
+
+// transport wraps a failure that is no answer. What ended the context tells
+// more than what that did to the connection.
+func (p *Pool) transport(ctx context.Context, err error) *Error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = fmt.Errorf("%w (%v)", cause, err)
+	}
+	return transportVerdict(err).error(Error{Err: err})
+}
+
+// request builds the HTTP request of q.
+func (p *Pool) request(ctx context.Context, q Request) (*http.Request, error) {
+	parameters := url.Values{"database": {p.config.Database}}
+	for name, value := range q.Params {
+		parameters.Set("param_"+name, value)
+	}
+	for name, value := range q.Settings {
+		parameters.Set(name, value)
+	}
+	if q.QueryID != "" {
+		parameters.Set("query_id", q.QueryID)
+	}
+	body, contentType, err := payload(q, parameters)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	target := p.config.endpoint()
+	target.RawQuery = parameters.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	p.setHeaders(req, q, contentType)
+	return req, nil
+}
+
+// payload is the request's body. A statement alone is the body; with data it
+// stands in the URL, and with external tables in a form.
+func payload(q Request, parameters url.Values) (io.Reader, string, error) {
+	switch {
+	case len(q.External) > 0:
+		return form(q, parameters)
+	case q.Body != nil:
+		parameters.Set("query", q.SQL)
+		return q.Body, "application/octet-stream", nil
+	}
+	return strings.NewReader(q.SQL), "text/plain; charset=utf-8", nil
+}
+
+func form(q Request, parameters url.Values) (io.Reader, string, error) {
+	buf := &bytes.Buffer{}
+	w := multipart.NewWriter(buf)
+	if err := w.WriteField("query", q.SQL); err != nil {
+		return nil, "", err
+	}
+	for _, t := range q.External {
+		parameters.Set(t.Name+"_structure", t.Structure)
+		parameters.Set(t.Name+"_format", t.Format)
+		part, err := w.CreateFormFile(t.Name, t.Name)
+		if err != nil {
+			return nil, "", err
+		}
+		if _, err := part.Write(t.Data); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", err
+	}
+	return bytes.NewReader(buf.Bytes()), w.FormDataContentType(), nil
+}
+
+// setHeaders sets the tenant's headers and then ours, so that no header of the
+// settings stands in for a credential.
+func (p *Pool) setHeaders(req *http.Request, q Request, contentType string) {
+	for name, value := range p.config.Headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", contentType)
+	if q.ContentEncoding != "" {
+		req.Header.Set("Content-Encoding", q.ContentEncoding)
+	}
+	req.Header.Del("Authorization")
+	req.Header.Del("X-ClickHouse-Database")
+	req.Header.Set("X-ClickHouse-User", p.config.Username)
+	req.Header.Set("X-ClickHouse-Key", p.config.Password)
+	if q.ReadOnly {
+		// Not sent: it tells the transport that a repeat on a new connection is
+		// harmless when the server had closed the kept one.
+		req.Header["Idempotency-Key"] = []string{}
+	}
+}
+
+// parseSummary reads the header in which ClickHouse counts. Its numbers are
+// strings; one that is missing is zero.
+func parseSummary(header string) Summary {
+	var fields map[string]string
+	if json.Unmarshal([]byte(header), &fields) != nil {
+		return Summary{}
+	}
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(fields[name], 10, 64)
+		return n
+	}
+	return Summary{
+		ReadRows: number("read_rows"), ReadBytes: number("read_bytes"),
+		WrittenRows: number("written_rows"), WrittenBytes: number("written_bytes"),
+		ResultRows: number("result_rows"), ResultBytes: number("result_bytes"),
+	}
+}

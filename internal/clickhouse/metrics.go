@@ -1,0 +1,43 @@
+package clickhouse
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts the requests of all pools.
+type metrics struct {
+	requests *prometheus.CounterVec
+	seconds  *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer, inUse func() float64) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_clickhouse_requests_total",
+			Help: "Requests to ClickHouse over HTTP, by kind and by what came of them.",
+		}, []string{"kind", "result"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "wavehouse_clickhouse_request_duration_seconds",
+			Help:    "Time from asking for a connection to the start of ClickHouse's answer.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"kind"}),
+	}
+	if r != nil {
+		r.MustRegister(m.requests, m.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wavehouse_clickhouse_requests_in_flight",
+			Help: "Requests to ClickHouse over HTTP that hold a connection.",
+		}, inUse))
+	}
+	return m
+}
+
+func (m *metrics) observe(kind string, took time.Duration, err error) {
+	result := "ok"
+	if err != nil {
+		result = Classify(err).String()
+	}
+	m.requests.WithLabelValues(kind, result).Inc()
+	m.seconds.WithLabelValues(kind).Observe(took.Seconds())
+}

@@ -1,0 +1,222 @@
+package clickhouse_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+type tenants = map[tenant.ID]clickhouse.Config
+
+// later collects what is to be run after a while.
+type later struct {
+	mu    sync.Mutex
+	waits []time.Duration
+	funcs []func()
+}
+
+func (l *later) after(d time.Duration, f func()) func() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waits, l.funcs = append(l.waits, d), append(l.funcs, f)
+	return func() bool { return true }
+}
+
+func (l *later) run() {
+	l.mu.Lock()
+	funcs := l.funcs
+	l.funcs = nil
+	l.mu.Unlock()
+	for _, f := range funcs {
+		f()
+	}
+}
+
+func somewhere(database string, open int, timeout time.Duration) clickhouse.Config {
+	return clickhouse.Config{Addr: "127.0.0.1:1", HTTPPort: 1, Database: database, Username: "u", MaxOpenConns: open, QueryTimeout: timeout}
+}
+
+func size(t *testing.T, p *clickhouse.Pools, id tenant.ID) int {
+	t.Helper()
+	pool, err := p.Get(id)
+	require.NoError(t, err)
+	return pool.MaxOpenConns()
+}
+
+func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
+	l := &later{}
+	p := clickhouse.NewPools(clickhouse.Options{AfterFunc: l.after, Metrics: prometheus.NewRegistry()})
+	b := somewhere("shared", 7, time.Minute)
+	b.HTTPPort, b.Headers = 9, map[string]string{"A": "b"}
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("shared", 3, time.Second), "b": b, "c": somewhere("other", 2, time.Second)}))
+	poolA, _ := p.Get("a")
+	poolB, _ := p.Get("b")
+	poolC, _ := p.Get("c")
+	require.Same(t, poolA.Native(), poolB.Native())
+	require.NotSame(t, poolA.Native(), poolC.Native())
+	require.Equal(t, 7, poolA.MaxOpenConns(), "sized to the largest ask")
+	require.Equal(t, []time.Duration{time.Second, time.Minute}, []time.Duration{poolA.QueryTimeout(), poolB.QueryTimeout()})
+	require.Equal(t, "127.0.0.1:1/shared", poolA.Name())
+	require.Equal(t, "shared", poolA.Database())
+	require.True(t, poolA.Local())
+	_, err := p.Get("nobody")
+	require.ErrorIs(t, err, clickhouse.ErrNoPool)
+
+	// The same again changes nothing.
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("shared", 3, time.Second), "b": b, "c": somewhere("other", 2, time.Second)}))
+	again, _ := p.Get("a")
+	require.Same(t, poolA.Native(), again.Native())
+	require.Empty(t, l.waits)
+
+	// The largest ask leaves: a smaller pool, the old one after the longest timeout.
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("shared", 3, time.Second), "c": somewhere("other", 2, time.Second)}))
+	require.Equal(t, 3, size(t, p, "a"))
+	require.Equal(t, []time.Duration{time.Minute}, l.waits)
+	l.run()
+	_, err = poolB.Query(context.Background(), clickhouse.Request{SQL: "SELECT 1"})
+	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(err))
+	require.Contains(t, err.Error(), "closed")
+	require.NoError(t, p.Close(context.Background()))
+	require.Nil(t, p.Reconcile(tenants{"a": somewhere("x", 1, 0)}))
+	_, err = p.Get("a")
+	require.ErrorIs(t, err, clickhouse.ErrNoPool, "closed for good")
+}
+
+func TestTheCeilingAtBoot(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 10})
+	refused := p.Reconcile(tenants{"a": somewhere("a", 6, 0), "b": somewhere("b", 6, 0)})
+	require.Len(t, refused, 1)
+	require.ErrorIs(t, refused["b"], clickhouse.ErrOverCeiling)
+	require.Contains(t, refused["b"].Error(), "12")
+	require.Contains(t, refused["b"].Error(), "10")
+	_, err := p.Get("b")
+	require.ErrorIs(t, err, clickhouse.ErrNoPool)
+	require.ErrorIs(t, err, clickhouse.ErrOverCeiling)
+	require.Equal(t, 503, clickhouse.ReadVerdict(err).Status)
+}
+
+func TestTheCeilingOnAReload(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 10, AfterFunc: (&later{}).after})
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 5, 0), "b": somewhere("b", 5, 0)}))
+
+	refused := p.Reconcile(tenants{"a": somewhere("a", 9, 0), "b": somewhere("b", 5, 0)})
+	require.ErrorIs(t, refused["a"], clickhouse.ErrOverCeiling)
+	require.Equal(t, 5, size(t, p, "a"), "the offender keeps the pool it had")
+
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 9, 0)}), "who leaves makes room first")
+	require.Equal(t, 9, size(t, p, "a"))
+
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 2, 0), "b": somewhere("b", 8, 0)}), "who shrinks makes room, whatever the order")
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 8, 0), "b": somewhere("b", 2, 0)}))
+	require.Equal(t, []int{8, 2}, []int{size(t, p, "a"), size(t, p, "b")})
+
+	refused = p.Reconcile(tenants{"a": somewhere("a", 8, 0), "b": somewhere("b", 2, 0), "c": somewhere("c", 1, 0)})
+	require.Len(t, refused, 1)
+	_, err := p.Get("c")
+	require.ErrorIs(t, err, clickhouse.ErrNoPool)
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 8, 0), "c": somewhere("a", 8, 0)}), "sharing costs nothing")
+}
+
+func TestAFileThatCannotBeReadIsItsTenantsFault(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{AfterFunc: (&later{}).after})
+	bad := somewhere("a", 1, 0)
+	bad.TLS = clickhouse.TLS{Enabled: true, CAFile: filepath.Join(t.TempDir(), "none.pem")}
+	refused := p.Reconcile(tenants{"a": bad, "b": somewhere("b", 1, 0)})
+	require.ErrorIs(t, refused["a"], os.ErrNotExist)
+	require.Len(t, refused, 1)
+	_, err := p.Get("a")
+	require.ErrorIs(t, err, clickhouse.ErrNoPool)
+	_, err = p.Get("b")
+	require.NoError(t, err)
+
+	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 1, 0)}))
+	had, _ := p.Get("a")
+	require.Len(t, p.Reconcile(tenants{"a": bad}), 1)
+	kept, err := p.Get("a")
+	require.NoError(t, err)
+	require.Same(t, had.Native(), kept.Native())
+	bad.TLS = clickhouse.TLS{Enabled: true, CAFile: filepath.Join(t.TempDir(), "x")}
+	require.NoError(t, os.WriteFile(bad.TLS.CAFile, []byte("not a certificate"), 0o600))
+	require.ErrorContains(t, p.Reconcile(tenants{"a": bad})["a"], "no certificate")
+	bad.TLS = clickhouse.TLS{Enabled: true, CertFile: "/nonexistent/c", KeyFile: "/nonexistent/k"}
+	require.ErrorContains(t, p.Reconcile(tenants{"a": bad})["a"], "client certificate")
+}
+
+func TestPingSaysWhichPoolAnswers(t *testing.T) {
+	s := clickhousetest.Start(t)
+	proxy := clickhousetest.NewTCPProxy(t, s.NativeAddr)
+	good, down, wrong, hung := configOf(s), configOf(s), configOf(s), configOf(s)
+	down.Addr = proxy.Addr()
+	proxy.Refuse()
+	// The library that clickhouse-dev runs aborts on a refused native login.
+	brittle := clickhousetest.StartPrivate(t)
+	wrong = configOf(brittle)
+	wrong.Username, wrong.Password = clickhousetest.SecuredUser, "not-the-one"
+	hanging := clickhousetest.NewTCPProxy(t, s.NativeAddr)
+	hanging.Hang()
+	hung.Addr = hanging.Addr()
+	p := clickhouse.NewPools(clickhouse.Options{})
+	t.Cleanup(func() { _ = p.Close(canceled()) })
+	require.Empty(t, p.Reconcile(tenants{"a": good, "b": down, "c": wrong, "d": hung, "e": good}))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	got := p.Ping(ctx)
+	require.Len(t, got, 4)
+	// The hung one ended with the context, not with the driver's 10 seconds.
+	require.ErrorIs(t, got[hanging.Addr()+"/"+s.Database], context.DeadlineExceeded)
+	require.NoError(t, got[s.NativeAddr+"/"+s.Database])
+	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[proxy.Addr()+"/"+s.Database]))
+	require.Equal(t, clickhouse.ClassDenied, clickhouse.Classify(got[brittle.NativeAddr+"/"+brittle.Database]))
+	require.NotContains(t, got[brittle.NativeAddr+"/"+brittle.Database].Error(), "not-the-one")
+	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[hanging.Addr()+"/"+s.Database]))
+}
+
+func TestCloseWaitsForWhatRuns(t *testing.T) {
+	s := clickhousetest.Start(t)
+	p := clickhouse.NewPools(clickhouse.Options{})
+	require.Empty(t, p.Reconcile(tenants{"a": configOf(s)}))
+	pool, err := p.Get("a")
+	require.NoError(t, err)
+	held, err := pool.Query(t.Context(), clickhouse.Request{SQL: "SELECT 1"})
+	require.NoError(t, err)
+	closed := make(chan error, 1)
+	go func() { closed <- p.Close(context.Background()) }()
+	require.Eventually(t, func() bool { _, err := p.Get("a"); return err != nil }, 10*time.Second, time.Millisecond)
+	select {
+	case <-closed:
+		t.Fatal("closed while a statement ran")
+	default:
+	}
+	require.NoError(t, held.Body.Close())
+	require.NoError(t, <-closed)
+}
+
+func TestNativeConnectionsOutliveTheContextTheyWereDialledWith(t *testing.T) {
+	s := clickhousetest.Start(t)
+	proxy := clickhousetest.NewTCPProxy(t, s.NativeAddr)
+	c := configOf(s)
+	c.Addr = proxy.Addr()
+	pool := poolOf(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, pool.Ping(ctx))
+	cancel()
+	dialled := proxy.Accepted()
+	for range 5 {
+		require.NoError(t, pool.Ping(t.Context()))
+	}
+	require.Equal(t, dialled, proxy.Accepted(), "the first connection serves them all")
+	var got uint8
+	require.NoError(t, pool.Native().QueryRow(t.Context(), "SELECT 1").Scan(&got))
+	require.Equal(t, clickhouse.ClassRejected, clickhouse.Classify(pool.Native().Exec(t.Context(), "SELECT * FROM nosuch")))
+	require.NoError(t, pool.Wrap(t.Context(), nil))
+}

@@ -1,0 +1,56 @@
+package clickhouse
+
+import "io"
+
+// Request is one statement for the HTTP interface.
+type Request struct {
+	SQL string
+	// Body is the data of an INSERT, read once, never rewound.
+	Body io.Reader
+	// ContentEncoding says how Body is compressed ("zstd", "gzip"); "" is not.
+	ContentEncoding string
+	// Params are the statement's parameters by name, without "param_". The
+	// values are sent as they are: see EscapeParam.
+	Params map[string]string
+	// Settings travel with the statement. They win over those that ReadOnly sets.
+	Settings map[string]string
+	// External are temporary tables the statement may read by name.
+	External []ExternalTable
+	QueryID  string
+	// ReadOnly lets the statement read only, cancels it at the server when its
+	// reader goes away, and allows one repeat when a kept connection turns out
+	// to be closed.
+	ReadOnly bool
+	// MaxResponseBytes bounds the answer; beyond it reading fails with
+	// ClassTooLarge. Zero is no bound.
+	MaxResponseBytes int64
+}
+
+// ExternalTable is data sent along with a statement.
+type ExternalTable struct {
+	Name      string // an identifier of letters, digits and _
+	Structure string // columns as in CREATE TABLE: "v UInt64"
+	Format    string // a ClickHouse input format: "RowBinary"
+	Data      []byte
+}
+
+// Response is the answer of a statement. The caller closes Body, which gives
+// the connection back. A failure that ClickHouse meets after it has begun to
+// answer is an *Error from Body.Read, never a shorter answer.
+type Response struct {
+	Body        io.ReadCloser
+	ContentType string
+	// Format is the output format's name, as the statement or default_format
+	// spells it; "" when ClickHouse did not say.
+	Format  string
+	QueryID string
+	Summary Summary
+}
+
+// Summary is what ClickHouse says a statement has done so far when its answer
+// begins; for an INSERT that is all of it.
+type Summary struct {
+	ReadRows, ReadBytes       uint64
+	WrittenRows, WrittenBytes uint64
+	ResultRows, ResultBytes   uint64
+}

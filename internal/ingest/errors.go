@@ -1,0 +1,78 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// Codes of a request that failed as a whole.
+const (
+	CodeQueueFull      = "queue.full"
+	CodeQueueDown      = "queue.unavailable"
+	CodeOutcomeUnknown = "queue.outcome_unknown"
+	CodeCanceled       = "request.canceled"
+)
+
+// Error says why a request failed as a whole. A body that cannot be read as a
+// whole is a *record.BodyError instead.
+type Error struct {
+	// Code is one of those above.
+	Code string
+	// Message is a sentence for the caller.
+	Message string
+	// RetryAfter is how long the caller should wait, 0 when it need not.
+	RetryAfter time.Duration
+	// Retryable says whether sending the same records again can help.
+	Retryable bool
+	// Err is the cause.
+	Err error
+}
+
+// Error returns the message and the cause.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return fmt.Sprintf("%s: %v", e.Message, e.Err)
+}
+
+// Unwrap returns the cause, so that errors.Is finds mq.ErrFull and the others.
+func (e *Error) Unwrap() error { return e.Err }
+
+const (
+	retryFull = 30 * time.Second
+	retryDown = 5 * time.Second
+)
+
+// publishError turns a failure of the queue into the caller's answer. What is
+// not known to be harmless is an unknown outcome.
+func publishError(err error) *Error {
+	switch {
+	case errors.Is(err, mq.ErrFull):
+		return &Error{Code: CodeQueueFull, Message: "the queue is full", RetryAfter: retryFull, Retryable: true, Err: err}
+	case errors.Is(err, mq.ErrUnavailable), errors.Is(err, mq.ErrClosed):
+		return &Error{Code: CodeQueueDown, Message: "the queue is not available", RetryAfter: retryDown, Retryable: true, Err: err}
+	case errors.Is(err, mq.ErrTooLarge):
+		return &Error{Code: record.CodeTooLarge, Message: "the rows and their column list do not fit a message of the queue", Err: err}
+	case errors.Is(err, mq.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+	}
+	return &Error{
+		Code: CodeOutcomeUnknown, Message: "the records may or may not be stored",
+		RetryAfter: retryDown, Retryable: true, Err: err,
+	}
+}
+
+// canceledError answers a caller that went away before its rows were sent on.
+func canceledError(cause error) *Error {
+	return &Error{Code: CodeCanceled, Message: "the request was given up before all of it was stored", Retryable: true, Err: cause}
+}
+
+// waitingFullError is the answer when too many rows wait inside the gate.
+func waitingFullError() *Error {
+	return publishError(fmt.Errorf("rows waiting for it: %w", mq.ErrFull))
+}

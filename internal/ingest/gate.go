@@ -1,0 +1,195 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Publisher is the part of the broker that the gate needs.
+type Publisher interface {
+	Publish(ctx context.Context, c mq.Chunk) (mq.Position, error)
+}
+
+// GateOptions are what a Gate is made with.
+type GateOptions struct {
+	Broker  Publisher
+	Metrics prometheus.Registerer
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// PublishTimeout bounds one publish, whose outcome is then unknown; 0 is
+	// 10 seconds.
+	PublishTimeout time.Duration
+	// MaxWaitingPerTenant and MaxWaiting bound the bytes of rows that wait for
+	// the queue; 0 is 16 MiB and 256 MiB. Over them a request is queue.full.
+	MaxWaitingPerTenant, MaxWaiting int64
+}
+
+// Request is the body of one request and what its sender may do.
+type Request struct {
+	Tenant tenant.ID
+	Table  *schema.Table
+	// Grant is what the sender may insert; nil refuses every column.
+	Grant  *policy.InsertGrant
+	Format record.InputFormat
+	// Body is decoded (not compressed). It is not changed and not kept.
+	Body          []byte
+	MissingAsZero bool
+	// TraceParent is the request's W3C traceparent, "" for none.
+	TraceParent string
+	// AllResults asks for an entry per accepted record too.
+	AllResults bool
+	// Refresh is asked once, when a record names a column that Table lacks: it
+	// returns the table as it is now, or nil when that is no other. nil asks
+	// nobody.
+	Refresh func(ctx context.Context) *schema.Table
+}
+
+// Gate turns request bodies into durable rows. It owns no goroutine: its work
+// is done by its callers.
+type Gate struct {
+	o       GateOptions
+	waiting *budget
+	metrics *gateMetrics
+	pieces  sync.Pool
+
+	mu     sync.Mutex
+	lanes  map[laneKey]*lane
+	inside int
+	closed bool
+	empty  chan struct{} // closed when the last request has left a closed gate
+}
+
+const (
+	defaultPublishTimeout   = 10 * time.Second
+	defaultWaitingPerTenant = 16 << 20
+	defaultWaiting          = 256 << 20
+)
+
+// NewGate builds a Gate.
+func NewGate(o GateOptions) *Gate {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.PublishTimeout = orDefault(o.PublishTimeout, defaultPublishTimeout)
+	o.MaxWaitingPerTenant = orDefault(o.MaxWaitingPerTenant, defaultWaitingPerTenant)
+	o.MaxWaiting = orDefault(o.MaxWaiting, defaultWaiting)
+	g := &Gate{
+		o: o, waiting: newBudget(o.MaxWaitingPerTenant, o.MaxWaiting, 0),
+		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
+	}
+	g.metrics = newGateMetrics(o.Metrics, g.waiting)
+	return g
+}
+
+// orDefault returns v, or d when v is not set.
+func orDefault[T ~int | ~int64](v, d T) T {
+	if v <= 0 {
+		return d
+	}
+	return v
+}
+
+// Ingest judges the records of a request and returns when the accepted ones
+// are durable. The error is nil, a *record.BodyError (nothing was stored) or an
+// *Error; the Result says what was stored in either case. When ctx ends, rows
+// that were not sent on yet are given up; those that were are waited for.
+func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
+	if !g.enter() {
+		return Result{}, publishError(mq.ErrClosed)
+	}
+	defer g.leave()
+	s := &session{
+		g: g, r: &r, received: g.o.Now(),
+		topic: mq.Topic{Tenant: r.Tenant, Table: r.Table.Name},
+		d:     g.decoder(&r, r.Table),
+	}
+	err := s.run(ctx)
+	g.metrics.request(&r, &s.result)
+	return s.result, err
+}
+
+func (g *Gate) decoder(r *Request, table *schema.Table) *record.Decoder {
+	return table.Record.NewDecoder(r.Format, r.Body, record.DecodeOptions{
+		Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero,
+	})
+}
+
+// allow judges the columns once per request; nil when all are allowed.
+func allow(grant *policy.InsertGrant, columns []record.Column) func(int) bool {
+	for i := range columns {
+		if grant == nil || !grant.Allows(columns[i].Name) {
+			return allowSome(grant, columns)
+		}
+	}
+	return nil
+}
+
+func allowSome(grant *policy.InsertGrant, columns []record.Column) func(int) bool {
+	allowed := make([]bool, len(columns))
+	for i := range columns {
+		allowed[i] = grant != nil && grant.Allows(columns[i].Name)
+	}
+	return func(column int) bool { return allowed[column] }
+}
+
+func (g *Gate) newPiece(set *record.ColumnSet) *piece {
+	p, ok := g.pieces.Get().(*piece)
+	if !ok {
+		p = &piece{}
+	}
+	p.set = set
+	return p
+}
+
+// freePiece keeps the buffers for the next request. Nothing else refers to
+// them: what was published is a copy.
+func (g *Gate) freePiece(p *piece) {
+	*p = piece{body: p.body[:0], runs: p.runs[:0]}
+	g.pieces.Put(p)
+}
+
+func (g *Gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.inside++
+	return true
+}
+
+func (g *Gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inside--; g.closed && g.inside == 0 {
+		close(g.empty)
+	}
+}
+
+// Close refuses new requests and waits for those inside, or for ctx.
+func (g *Gate) Close(ctx context.Context) error {
+	g.mu.Lock()
+	if !g.closed {
+		g.closed = true
+		if g.inside == 0 {
+			close(g.empty)
+		}
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.empty:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for requests inside the gate: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,355 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+func TestGateSharesOnePublish(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	reg := prometheus.NewRegistry()
+	g := ingest.NewGate(ingest.GateOptions{Broker: q, Metrics: reg})
+	table := pages()
+	first := later(g, t.Context(), request(table, record.JSON, idLine("0")))
+	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+	var rest []<-chan outcome
+	for i := 1; i < 64; i++ {
+		rest = append(rest, later(g, t.Context(), request(table, record.JSON, idLine(fmt.Sprint(i)))))
+	}
+	waitFor(t, "all rows to wait", func() bool { return waiting(t, reg) >= 64*20 })
+	assert.Equal(t, 1, q.count(), "one shared publish at a time")
+	q.hold <- struct{}{}
+	require.NoError(t, (<-first).err)
+	q.hold <- struct{}{}
+	for _, done := range rest {
+		o := <-done
+		require.NoError(t, o.err)
+		assert.Equal(t, 1, o.result.Succeeded)
+	}
+	assert.Equal(t, 2, q.count())
+	assert.ElementsMatch(t, wantIDs(0, 64), flat(q.rows(t)))
+	assert.Zero(t, waiting(t, reg))
+}
+
+func waiting(t *testing.T, reg *prometheus.Registry) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == "wavehouse_ingest_waiting_bytes" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("no metric of what waits")
+	return 0
+}
+
+func TestGateFullChunkLeavesAtOnce(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	table := pages()
+	done := []<-chan outcome{later(g, t.Context(), request(table, record.NDJSON, lines(0, 100)))}
+	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+	for i := 1; i <= 11; i++ {
+		done = append(done, later(g, t.Context(), request(table, record.NDJSON, lines(100*i, 100*i+100))))
+	}
+	waitFor(t, "a full chunk to leave while the first is still out", func() bool { return q.count() == 2 })
+	close(q.hold)
+	for _, d := range done {
+		require.NoError(t, (<-d).err)
+	}
+	stored := flat(q.rows(t))
+	want := wantIDs(0, 1200)
+	slices.Sort(stored)
+	slices.Sort(want)
+	assert.Equal(t, want, stored)
+	for _, c := range q.stored {
+		assert.LessOrEqual(t, c.Rows, 1000)
+	}
+	assert.Len(t, q.stored, 3)
+}
+
+// Rows that do not fit the chunk being formed send it off and begin the next.
+func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	table := pages()
+	done := []<-chan outcome{later(g, t.Context(), request(table, record.JSON, idLine("0")))}
+	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+	for i := 1; i <= 12; i++ {
+		body := fmt.Sprintf(`{"event_id":"%d","page":"%s"}`, i, strings.Repeat("p", 100<<10))
+		done = append(done, later(g, t.Context(), request(table, record.JSON, body)))
+	}
+	waitFor(t, "two full chunks to leave", func() bool { return q.count() == 3 })
+	close(q.hold)
+	for _, d := range done {
+		require.NoError(t, (<-d).err)
+	}
+	assert.Len(t, flat(q.rows(t)), 13)
+	for _, c := range q.stored {
+		assert.LessOrEqual(t, len(c.Body), 512<<10)
+	}
+}
+
+func TestGateKeepsTablesTenantsAndColumnSetsApart(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	table := pages()
+	other := request(table, record.JSON, idLine("2"))
+	other.Tenant = cedar
+	requests := []ingest.Request{
+		request(table, record.JSON, idLine("1")), other,
+		request(table, record.JSON, `{"event_id":"3","page":"/","n":1}`),
+	}
+	var done []<-chan outcome
+	for i, r := range requests {
+		done = append(done, later(g, t.Context(), r))
+		waitFor(t, "a publish of its own", func() bool { return q.count() == i+1 })
+	}
+	close(q.hold)
+	for _, d := range done {
+		require.NoError(t, (<-d).err)
+	}
+	assert.Len(t, q.stored, 3)
+}
+
+func TestGateFailedChunkFailsItsRequestsAlone(t *testing.T) {
+	for _, c := range []struct {
+		cause      error
+		code       string
+		retryAfter time.Duration
+	}{
+		{mq.ErrFull, ingest.CodeQueueFull, 30 * time.Second},
+		{mq.ErrUnavailable, ingest.CodeQueueDown, 5 * time.Second},
+		{mq.ErrClosed, ingest.CodeQueueDown, 5 * time.Second},
+		{mq.ErrOutcomeUnknown, ingest.CodeOutcomeUnknown, 5 * time.Second},
+		{context.DeadlineExceeded, ingest.CodeOutcomeUnknown, 5 * time.Second},
+	} {
+		t.Run(c.code, func(t *testing.T) {
+			q := &queue{hold: make(chan struct{}), fail: func(n int, _ mq.Chunk) error {
+				if n == 2 {
+					return fmt.Errorf("stream: %w", c.cause)
+				}
+				return nil
+			}}
+			reg := prometheus.NewRegistry()
+			g := ingest.NewGate(ingest.GateOptions{Broker: q, Metrics: reg})
+			table := pages()
+			first := later(g, t.Context(), request(table, record.JSON, idLine("0")))
+			waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+			bad := []<-chan outcome{
+				later(g, t.Context(), request(table, record.JSON, idLine("1"))),
+				later(g, t.Context(), request(table, record.JSON, array(2, 4))),
+			}
+			waitFor(t, "the others to wait", func() bool { return waiting(t, reg) >= 4*20 })
+			close(q.hold)
+			require.NoError(t, (<-first).err)
+			for i, d := range bad {
+				o := <-d
+				var e *ingest.Error
+				require.ErrorAs(t, o.err, &e)
+				assert.Equal(t, c.code, e.Code)
+				assert.Equal(t, c.retryAfter, e.RetryAfter)
+				assert.True(t, e.Retryable)
+				assert.ErrorIs(t, o.err, c.cause)
+				assert.ErrorContains(t, o.err, "stream: ", "the cause is in the text")
+				assert.Equal(t, i+1, o.result.Failed)
+				assert.Zero(t, o.result.Succeeded)
+			}
+			_, err := g.Ingest(t.Context(), request(table, record.JSON, idLine("9")))
+			require.NoError(t, err, "the lane goes on after a failure")
+			assert.Equal(t, []string{idLine("0"), idLine("9")}, flat(q.rows(t)))
+		})
+	}
+}
+
+func TestGateCallerThatGoesAwayLeavesOthersAlone(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	reg := prometheus.NewRegistry()
+	g := ingest.NewGate(ingest.GateOptions{Broker: q, Metrics: reg})
+	table := pages()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := later(g, ctx, request(table, record.JSON, idLine("0")))
+	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+	leader := later(g, ctx, request(table, record.JSON, idLine("1")))
+	waitFor(t, "the next chunk", func() bool { return waiting(t, reg) >= 40 })
+	stays := later(g, t.Context(), request(table, record.JSON, idLine("2")))
+	waitFor(t, "a follower", func() bool { return waiting(t, reg) >= 60 })
+	cancel()
+	close(q.hold)
+	require.NoError(t, (<-stays).err)
+	<-gone
+	<-leader
+	assert.ElementsMatch(t, wantIDs(0, 3), flat(q.rows(t)))
+}
+
+func TestGateDoesNotStartForACallerThatIsGone(t *testing.T) {
+	q := &queue{}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := g.Ingest(ctx, request(pages(), record.JSON, idLine("0")))
+	var e *ingest.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, ingest.CodeCanceled, e.Code)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, q.stored)
+}
+
+func TestGateLargeBodyMakesChunksInOrder(t *testing.T) {
+	q := &queue{}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, array(0, 2500)))
+	require.NoError(t, err)
+	assert.Equal(t, ingest.Result{Total: 2500, Succeeded: 2500}, result)
+	var sizes []int
+	for _, c := range q.stored {
+		sizes = append(sizes, c.Rows)
+	}
+	assert.Equal(t, []int{1000, 1000, 500}, sizes)
+	assert.Equal(t, wantIDs(0, 2500), flat(q.rows(t)))
+}
+
+func TestGateChunksStayBelowTheMessageLimit(t *testing.T) {
+	q := &queue{}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	var b strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&b, `{"event_id":"%d","page":"%s"}`+"\n", i, strings.Repeat("p", 100<<10))
+	}
+	result, err := g.Ingest(t.Context(), request(pages(), record.NDJSON, b.String()))
+	require.NoError(t, err)
+	assert.Equal(t, 20, result.Succeeded)
+	for _, c := range q.stored {
+		assert.LessOrEqual(t, len(c.Body), 512<<10)
+	}
+	assert.Len(t, flat(q.rows(t)), 20)
+}
+
+func TestGateFailureInTheMiddleKeepsWhatWasAccepted(t *testing.T) {
+	q := &queue{fail: func(n int, _ mq.Chunk) error {
+		if n > 1 {
+			return mq.ErrFull
+		}
+		return nil
+	}}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	result, err := g.Ingest(t.Context(), request(pages(), record.NDJSON, lines(0, 30_000)+"5\n"))
+	require.ErrorIs(t, err, mq.ErrFull)
+	assert.Equal(t, 2, q.count(), "nothing is tried after the queue was full")
+	assert.Equal(t, 30_001, result.Total)
+	assert.Equal(t, 1000, result.Succeeded)
+	assert.Equal(t, 29_001, result.Failed)
+	assert.True(t, result.Truncated)
+	require.Len(t, result.Results, ingest.MaxResults)
+	seen := map[int]bool{}
+	for _, r := range result.Results {
+		assert.Greater(t, r.Index, 1000)
+		assert.False(t, seen[r.Index])
+		seen[r.Index] = true
+	}
+}
+
+func TestGateColumnListThatFitsNoMessage(t *testing.T) {
+	q := &queue{fail: func(int, mq.Chunk) error { return mq.ErrTooLarge }}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, "["+idLine("1")+"]"))
+	require.NoError(t, err, "no retry of the request can help")
+	assert.Equal(t, 1, result.Failed)
+	require.Len(t, result.Results, 1)
+	assert.Equal(t, record.CodeTooLarge, result.Results[0].Code)
+}
+
+func TestGateMemoryIsBoundedPerTenant(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q, MaxWaitingPerTenant: 2000, MaxWaiting: 1 << 20})
+	table := pages()
+	first := later(g, t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
+	_, err := g.Ingest(t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	require.ErrorIs(t, err, mq.ErrFull)
+	var e *ingest.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, ingest.CodeQueueFull, e.Code)
+	other := request(table, record.NDJSON, lines(0, 80))
+	other.Tenant = cedar
+	second := later(g, t.Context(), other)
+	waitFor(t, "the other tenant's publish", func() bool { return q.count() == 2 })
+	close(q.hold)
+	require.NoError(t, (<-first).err)
+	require.NoError(t, (<-second).err)
+	_, err = g.Ingest(t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	require.NoError(t, err, "room comes back by itself")
+}
+
+func TestGateCloseWaitsForThoseInside(t *testing.T) {
+	q := &queue{hold: make(chan struct{})}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	table := pages()
+	inside := later(g, t.Context(), request(table, record.JSON, idLine("1")))
+	waitFor(t, "the publish", func() bool { return q.count() == 1 })
+	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, g.Close(brief), context.DeadlineExceeded)
+	_, err := g.Ingest(t.Context(), request(table, record.JSON, idLine("2")))
+	var e *ingest.Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, ingest.CodeQueueDown, e.Code)
+	close(q.hold)
+	require.NoError(t, g.Close(t.Context()))
+	require.NoError(t, (<-inside).err)
+	require.NoError(t, g.Close(t.Context()))
+}
+
+// Many callers at once: every row is stored exactly once and every answer is
+// right, whatever the publishes do.
+func TestGateUnderLoad(t *testing.T) {
+	q := &queue{fail: func(n int, _ mq.Chunk) error {
+		if n%7 == 0 {
+			return mq.ErrUnavailable
+		}
+		return nil
+	}}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	table := pages()
+	var mu sync.Mutex
+	var accepted []string
+	var wg sync.WaitGroup
+	for w := range 32 {
+		wg.Go(func() {
+			for i := range 40 {
+				from := (w*40 + i) * 1000
+				n := []int{1, 3, 300, 1}[i%4]
+				result, err := g.Ingest(t.Context(), request(table, record.NDJSON, lines(from, from+n)))
+				if err == nil {
+					assert.Equal(t, n, result.Succeeded)
+					mu.Lock()
+					accepted = append(accepted, wantIDs(from, from+n)...)
+					mu.Unlock()
+					continue
+				}
+				assert.True(t, errors.Is(err, mq.ErrUnavailable))
+				assert.Equal(t, n, result.Failed)
+			}
+		})
+	}
+	wg.Wait()
+	stored := flat(q.rows(t))
+	slices.Sort(accepted)
+	slices.Sort(stored)
+	assert.True(t, slices.Equal(accepted, stored), "%d rows accepted, %d stored", len(accepted), len(stored))
+}

@@ -1,0 +1,160 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// laneKey tells lanes apart. Column sets belong to one compiled table, so a
+// refreshed schema has lanes of its own.
+type laneKey struct {
+	topic mq.Topic
+	set   *record.ColumnSet
+}
+
+// lane is where small requests for one table and column set meet. At most one
+// shared chunk is being published; rows that come meanwhile form the next one,
+// which leaves when that publish returns. A chunk that is full leaves at once.
+type lane struct {
+	refs int // guarded by the gate's mutex
+
+	mu   sync.Mutex
+	busy bool
+	open *shared
+	last int // bytes of the last shared chunk: the next one's first capacity
+}
+
+// shared is a chunk that several requests fill. The request that opened it
+// publishes it on its own goroutine, once lead says so; the others wait for
+// done.
+type shared struct {
+	body     []byte
+	rows     int
+	received time.Time
+	trace    string
+	turn     bool // the lane is busy with this chunk
+	lead     chan struct{}
+	done     chan struct{}
+	err      *Error
+}
+
+// join makes the rows of p durable together with those of other requests. It
+// cannot be called off: from here on the rows may be on their way.
+func (g *Gate) join(ctx context.Context, key laneKey, p *piece, received time.Time, trace string) *Error {
+	l := g.acquire(key)
+	defer g.drop(key, l)
+	l.mu.Lock()
+	if !l.busy {
+		l.busy = true
+		l.mu.Unlock()
+		err := g.store(ctx, key, &shared{body: bytes.Clone(p.body), rows: p.rows, received: received, trace: trace})
+		l.next()
+		return err
+	}
+	b, leads := l.enter(p, received, trace)
+	l.mu.Unlock()
+	if !leads {
+		<-b.done
+		return b.err
+	}
+	<-b.lead
+	b.err = g.store(ctx, key, b)
+	close(b.done)
+	if b.turn {
+		l.next()
+	}
+	return b.err
+}
+
+// enter adds p to the chunk being formed. leads is true for the caller that
+// has to publish it.
+func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, leads bool) {
+	if l.open != nil && !l.open.fits(p) {
+		l.leave(false)
+	}
+	if l.open == nil {
+		leads = true
+		l.open = &shared{
+			body:     make([]byte, 0, max(l.last, len(p.body))),
+			received: received, trace: trace,
+			lead: make(chan struct{}, 1), done: make(chan struct{}),
+		}
+	}
+	b = l.open
+	b.body = append(b.body, p.body...)
+	b.rows += p.rows
+	if b.rows >= maxChunkRows {
+		l.leave(false)
+	}
+	return b, leads
+}
+
+func (b *shared) fits(p *piece) bool {
+	return b.rows+p.rows <= maxChunkRows && len(b.body)+len(p.body) <= maxChunkBytes
+}
+
+// leave sends the chunk being formed on its way.
+func (l *lane) leave(turn bool) {
+	b := l.open
+	l.open, l.last = nil, len(b.body)
+	b.turn = turn
+	b.lead <- struct{}{}
+}
+
+// next ends a publish: what has gathered meanwhile goes now.
+func (l *lane) next() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open != nil {
+		l.leave(true)
+		return
+	}
+	l.busy = false
+}
+
+func (g *Gate) acquire(key laneKey) *lane {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.lanes[key]
+	if l == nil {
+		l = &lane{}
+		g.lanes[key] = l
+	}
+	l.refs++
+	return l
+}
+
+// drop forgets a lane with its last user, so that the map holds as many lanes
+// as there are requests at most.
+func (g *Gate) drop(key laneKey, l *lane) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.refs--; l.refs == 0 {
+		delete(g.lanes, key)
+	}
+}
+
+// store publishes one chunk. The caller's going away does not stop it: others'
+// rows may be in it, and its outcome must be known.
+func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.PublishTimeout)
+	defer cancel()
+	_, err := g.o.Broker.Publish(ctx, mq.Chunk{
+		Topic: key.topic,
+		Header: mq.Header{
+			Version: mq.Version, Format: mq.FormatRowBinary, Columns: key.set.Header(),
+			Rows: b.rows, Received: b.received, TraceParent: b.trace,
+		},
+		Body: b.body,
+	})
+	g.metrics.chunk(b.rows, err)
+	if err != nil {
+		return publishError(err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package ingest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// MaxResults bounds the entries of a Result; the counts are exact beyond it.
+const MaxResults = 10_000
+
+// Result says what became of the records of one request. It accompanies an
+// error too: what was accepted before stays accepted.
+type Result struct {
+	// Single says that the body was one object; its verdict is then the answer.
+	Single bool
+	// Total is Succeeded + Failed + Duplicates. Succeeded records are durable.
+	Total, Succeeded, Failed, Duplicates int
+	// Results holds failures and duplicates, and successes when asked for, by
+	// Index.
+	Results []RecordResult
+	// Truncated says that Results is not complete.
+	Truncated bool
+}
+
+// RecordResult is one record's verdict.
+type RecordResult struct {
+	// Index counts the body's records from 1.
+	Index     int
+	OK        bool
+	Duplicate bool
+	// Code, Column and Message say why a record failed; Column may be "".
+	Code, Column, Message string
+}
+
+func (r *Result) add(v RecordResult) {
+	if len(r.Results) >= MaxResults {
+		r.Truncated = true
+		return
+	}
+	r.Results = append(r.Results, v)
+}
+
+// refuse counts a record that its own verdict kept out.
+func (r *Result) refuse(index int, err *record.Error) {
+	r.Total++
+	r.Failed++
+	r.add(RecordResult{Index: index, Code: err.Code, Column: err.Column, Message: err.Message})
+}
+
+// settle counts the rows of a piece whose publish ended with err.
+func (r *Result) settle(p *piece, err *Error, successes bool) {
+	if err == nil {
+		r.Succeeded += p.rows
+		if successes {
+			r.addRuns(p.runs, RecordResult{OK: true})
+		}
+		return
+	}
+	r.Failed += p.rows
+	r.addRuns(p.runs, RecordResult{Code: err.Code, Message: err.Message})
+}
+
+func (r *Result) addRuns(runs []run, v RecordResult) {
+	for _, run := range runs {
+		for i := range run.count {
+			v.Index = run.first + i
+			r.add(v)
+			if r.Truncated {
+				return
+			}
+		}
+	}
+}
+
+func (r *Result) sort() {
+	slices.SortFunc(r.Results, func(a, b RecordResult) int { return cmp.Compare(a.Index, b.Index) })
+}

@@ -1,0 +1,41 @@
+package ingest
+
+import "github.com/wavehouse/wavehouse/internal/record"
+
+const (
+	// maxChunkRows and maxChunkBytes bound a chunk: large enough that a write
+	// to disk is shared by many rows, small enough to fit a message.
+	maxChunkRows  = 1000
+	maxChunkBytes = 512 << 10
+	// rowOverhead is what a row costs in memory beside its bytes.
+	rowOverhead = 16
+)
+
+// run is a range of records of a body, first counted from 1.
+type run struct{ first, count int }
+
+// piece is the rows of one request that travel together: one column set, at
+// most one chunk.
+type piece struct {
+	set  *record.ColumnSet
+	body []byte
+	rows int
+	runs []run
+}
+
+func (p *piece) add(index int, row []byte) {
+	p.body = append(p.body, row...)
+	p.rows++
+	if n := len(p.runs); n > 0 && p.runs[n-1].first+p.runs[n-1].count == index {
+		p.runs[n-1].count++
+		return
+	}
+	p.runs = append(p.runs, run{first: index, count: 1})
+}
+
+func (p *piece) fits(row []byte) bool {
+	return p.rows == 0 || (p.rows < maxChunkRows && len(p.body)+len(row) <= maxChunkBytes)
+}
+
+// size is what the piece counts against the gate's memory.
+func (p *piece) size() int64 { return int64(len(p.body) + p.rows*rowOverhead) }

@@ -1,0 +1,195 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+const (
+	// ownChunkRows and ownChunkBytes are from when on rows gain nothing by
+	// waiting for others: they make a chunk of their own.
+	ownChunkRows  = 256
+	ownChunkBytes = 128 << 10
+	// maxHeldBytes is how much of one body is encoded before some of it is
+	// published.
+	maxHeldBytes = 4 << 20
+)
+
+// session is one request's way through the gate.
+type session struct {
+	g        *Gate
+	r        *Request
+	topic    mq.Topic
+	d        *record.Decoder
+	received time.Time
+	result   Result
+	// open holds one unfinished piece per column set, ready the finished ones,
+	// in the order of their first row; last is the one the last record went to.
+	open    []*piece
+	bySet   map[*record.ColumnSet]*piece
+	last    *piece
+	ready   []*piece
+	held    int64
+	failure *Error
+	// refreshed is true once Refresh was asked.
+	refreshed bool
+}
+
+// run takes the request through; the error is as Ingest's.
+func (s *session) run(ctx context.Context) error {
+	// The decoder has looked through the body: nothing is stored of one that
+	// is malformed as a whole.
+	if err := s.d.Err(); err != nil {
+		return err
+	}
+	s.decode(ctx)
+	s.publish(ctx)
+	s.result.Single = s.d.Single()
+	s.result.sort()
+	if s.failure != nil {
+		return s.failure
+	}
+	return nil
+}
+
+// decode reads the body to its end, publishing on the way what would be too
+// much to hold.
+func (s *session) decode(ctx context.Context) {
+	for s.d.Next() {
+		rec := s.d.Record()
+		if rec.Err != nil && rec.Err.Code == record.CodeUnknownColumn {
+			rec = s.secondLook(ctx, rec)
+		}
+		if rec.Err == nil && len(rec.Set.Columns()) == 0 {
+			rec.Err = &record.Error{Code: record.CodeMissingColumn, Message: "the record has no value for any column"}
+		}
+		if rec.Err != nil {
+			s.result.refuse(rec.Index, rec.Err)
+			continue
+		}
+		s.result.Total++
+		s.add(rec)
+		if s.held >= maxHeldBytes {
+			s.publish(ctx)
+		}
+	}
+}
+
+// secondLook judges a record with an unknown column against the table as it is
+// now, once per request: the column may have been added a moment ago. The
+// records after it are read against the newer table too.
+func (s *session) secondLook(ctx context.Context, rec record.Record) record.Record {
+	if s.refreshed || s.r.Refresh == nil {
+		return rec
+	}
+	s.refreshed = true
+	table := s.r.Refresh(ctx)
+	if table == nil {
+		return rec
+	}
+	d := s.g.decoder(s.r, table)
+	for d.Next() {
+		if d.Record().Index == rec.Index {
+			s.d = d
+			return d.Record()
+		}
+	}
+	return rec
+}
+
+func (s *session) add(rec record.Record) {
+	p := s.pieceFor(rec.Set)
+	if !p.fits(rec.Row) {
+		p = s.finish(p)
+	}
+	before := p.size()
+	p.add(rec.Index, rec.Row)
+	s.held += p.size() - before
+}
+
+func (s *session) pieceFor(set *record.ColumnSet) *piece {
+	if s.last != nil && s.last.set == set {
+		return s.last
+	}
+	if s.bySet == nil && s.last != nil {
+		s.bySet = map[*record.ColumnSet]*piece{s.last.set: s.last}
+	}
+	p := s.bySet[set]
+	if p == nil {
+		p = s.begin(set)
+	}
+	s.last = p
+	return p
+}
+
+func (s *session) begin(set *record.ColumnSet) *piece {
+	p := s.g.newPiece(set)
+	s.open = append(s.open, p)
+	if s.bySet != nil {
+		s.bySet[set] = p
+	}
+	s.last = p
+	return p
+}
+
+// finish closes a full piece and begins the next one of its column set.
+func (s *session) finish(full *piece) *piece {
+	s.ready = append(s.ready, full)
+	p := s.g.newPiece(full.set)
+	for i, o := range s.open {
+		if o == full {
+			s.open[i] = p
+		}
+	}
+	if s.bySet != nil {
+		s.bySet[full.set] = p
+	}
+	s.last = p
+	return p
+}
+
+// publish makes everything encoded so far durable, in the order of the body
+// within a column set. After a failure nothing more is published; the rows are
+// then counted as failed.
+func (s *session) publish(ctx context.Context) {
+	pieces := append(s.ready, s.open...)
+	s.ready, s.open, s.bySet, s.last, s.held = nil, nil, nil, nil, 0
+	var size int64
+	for _, p := range pieces {
+		size += p.size()
+	}
+	if s.failure == nil && !s.g.waiting.tryStrict(s.r.Tenant, size) {
+		s.failure = waitingFullError()
+	} else if s.failure == nil {
+		defer s.g.waiting.release(s.r.Tenant, size)
+	}
+	for _, p := range pieces {
+		err := s.send(ctx, p)
+		if err != nil && err.Retryable && s.failure == nil {
+			s.failure = err
+		}
+		s.result.settle(p, err, s.r.AllResults)
+		s.g.freePiece(p)
+	}
+}
+
+// send publishes one piece unless the request has failed before.
+func (s *session) send(ctx context.Context, p *piece) *Error {
+	if s.failure == nil && ctx.Err() != nil {
+		s.failure = canceledError(ctx.Err())
+	}
+	if s.failure != nil {
+		return s.failure
+	}
+	key := laneKey{topic: s.topic, set: p.set}
+	if p.rows < ownChunkRows && len(p.body) < ownChunkBytes {
+		return s.g.join(ctx, key, p, s.received, s.r.TraceParent)
+	}
+	return s.g.store(ctx, key, &shared{
+		body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent,
+	})
+}

@@ -1,0 +1,281 @@
+// Package embedded is the broker that lives in the process: a NATS server
+// that listens on no port, whose JetStream keeps a pair of streams per tenant
+// on disk and syncs every message before it is answered.
+//
+// What the worker has acknowledged is kept by the broker itself, in a ledger
+// per tenant, and deliveries are read from the streams by sequence: so an
+// acknowledgement holds from the moment it returns, what was not acknowledged
+// is delivered again right after a restart, and a tenant costs no consumer.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+var _ mq.Broker = (*Broker)(nil)
+
+// Broker is the embedded mq.Broker.
+type Broker struct {
+	o       Options
+	log     *slog.Logger
+	acksDir string
+	lock    *os.File
+	link    *link
+	reads   *reader
+	pubs    *publisher
+	feeds   *feeds
+	space   *space
+	metrics *metrics
+
+	// ctx ends when Close begins; tasks are the broker's own goroutines.
+	ctx    context.Context
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+
+	// gate is held for reading by every send, and for writing while the
+	// streams are reopened.
+	gate sync.RWMutex
+	// stale is set when answers were lost with a connection.
+	stale atomic.Bool
+	// recent counts the bytes kept for consumers.
+	recent atomic.Int64
+
+	mu       sync.Mutex
+	closed   bool
+	ops      sync.WaitGroup
+	queues   map[tenant.ID]*queue
+	consumer *consumption
+}
+
+// New opens the store in o.Dir, with every queue that has data, and starts
+// the broker's goroutines; Close ends them. A queue that cannot be opened is
+// reported by Status and costs its tenant alone.
+func New(o Options) (*Broker, error) {
+	o = o.withDefaults()
+	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, "acks"),
+		queues: map[tenant.ID]*queue{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if err := b.start(); err != nil {
+		b.cancel()
+		b.release()
+		return nil, fmt.Errorf("open queue in %s: %w", o.Dir, err)
+	}
+	return b, nil
+}
+
+func (b *Broker) start() (err error) {
+	if err := os.MkdirAll(b.acksDir, 0o700); err != nil {
+		return err
+	}
+	if b.lock, err = lockDir(b.o.Dir); err != nil {
+		return err
+	}
+	if err := removeTemp(b.acksDir); err != nil {
+		return err
+	}
+	b.space = newSpace(b.o, b.log)
+	if b.link, err = startLink(b.o.Dir, b.log, b.onDisconnect); err != nil {
+		return err
+	}
+	if b.reads, err = newReader(b.link.api); err != nil {
+		return err
+	}
+	b.feeds = &feeds{}
+	if b.pubs, err = newPublisher(b.link.pub, b.onAnswer); err != nil {
+		return err
+	}
+	if err := b.recover(b.ctx); err != nil {
+		return err
+	}
+	if b.metrics, err = newMetrics(b, b.o.Registerer); err != nil {
+		return err
+	}
+	b.tasks.Go(b.supervise)
+	return nil
+}
+
+// release gives back what start took.
+func (b *Broker) release() {
+	if b.link != nil {
+		b.link.close()
+	}
+	if b.lock != nil {
+		_ = b.lock.Close()
+	}
+}
+
+// recover opens every queue that has data on disk.
+func (b *Broker) recover(ctx context.Context) error {
+	infos, err := b.link.listStreams(ctx)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, info := range infos {
+		known[info.Config.Name] = true
+		if t, ok := tenantOf(info.Config.Name, ingestPrefix); ok {
+			q := b.queueLocked(t)
+			q.recovered(&q.ingest, q.adoptIngest(info))
+		} else if t, ok := tenantOf(info.Config.Name, letterPrefix); ok {
+			q := b.queueLocked(t)
+			q.setLetterCap(info.Config.MaxBytes)
+			q.recovered(&q.letters, nil)
+		}
+	}
+	return b.reportUnopened(ctx, known)
+}
+
+func (q *queue) recovered(o *opening, err error) {
+	if err != nil {
+		q.log.Error("queue cannot be opened", "error", err)
+		at := q.b.o.Now()
+		o.tried.Store(&at)
+		o.err.Store(&err)
+		return
+	}
+	o.open.Store(true)
+}
+
+// reportUnopened finds folders of streams that the server did not open, and
+// tries them once so that the queue knows why.
+func (b *Broker) reportUnopened(ctx context.Context, known map[string]bool) error {
+	names, err := b.link.foldersOnDisk()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if known[name] {
+			continue
+		}
+		if t, ok := tenantOf(name, ingestPrefix); ok {
+			_ = b.queueLocked(t).openIngest(ctx, true) // remembered and logged
+		} else if t, ok := tenantOf(name, letterPrefix); ok {
+			_ = b.queueLocked(t).openLetters(ctx, true) // remembered and logged
+		}
+	}
+	return nil
+}
+
+// queueLocked returns the tenant's queue, and makes it known. It may be
+// called without mu only before the broker is shared.
+func (b *Broker) queueLocked(t tenant.ID) *queue {
+	q := b.queues[t]
+	if q == nil {
+		q = newQueue(b, t)
+		b.queues[t] = q
+		if b.consumer != nil {
+			b.consumer.attach(q)
+		}
+	}
+	return q
+}
+
+func (b *Broker) queue(t tenant.ID) *queue {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.queueLocked(t)
+}
+
+// known returns the tenant's queue if there is one.
+func (b *Broker) known(t tenant.ID) (*queue, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q, ok := b.queues[t]
+	return q, ok
+}
+
+// all returns the queues in the order of their tenants.
+func (b *Broker) all() []*queue {
+	b.mu.Lock()
+	out := make([]*queue, 0, len(b.queues))
+	for _, q := range b.queues {
+		out = append(out, q)
+	}
+	b.mu.Unlock()
+	slices.SortFunc(out, func(x, y *queue) int { return compareTenants(x.tenant, y.tenant) })
+	return out
+}
+
+func compareTenants(x, y tenant.ID) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// enter begins an operation that Close waits for; leave ends it.
+func (b *Broker) enter() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return mq.ErrClosed
+	}
+	b.ops.Add(1)
+	return nil
+}
+
+func (b *Broker) leave() { b.ops.Done() }
+
+// bind returns a context that ends with ctx or when the broker closes.
+func (b *Broker) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(b.ctx, func() { cancel(mq.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// Close ends deliveries and feeds, waits for publishes under way until ctx
+// ends, and closes the store. Consumptions that were not stopped fail with
+// mq.ErrClosed.
+func (b *Broker) Close(ctx context.Context) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return mq.ErrClosed
+	}
+	b.closed = true
+	c := b.consumer
+	b.mu.Unlock()
+	var errs []error
+	if c != nil {
+		errs = append(errs, c.end(ctx, mq.ErrClosed))
+	}
+	b.cancel()
+	errs = append(errs, wait(ctx, &b.ops))
+	b.feeds.closeAll()
+	b.pubs.fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
+	b.link.close()
+	b.tasks.Wait()
+	for _, q := range b.all() {
+		errs = append(errs, q.close())
+	}
+	b.metrics.unregister()
+	errs = append(errs, b.lock.Close())
+	return errors.Join(errs...)
+}
+
+// wait waits for g until ctx ends. The goroutine that it needs ends with g,
+// whose members all end soon after the broker's context has.
+func wait(ctx context.Context, g *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() { g.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("operations under way: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,125 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// SetBudget implements mq.Broker. A queue that could not be opened is tried
+// again at once. A budget whose tenth is less than the dead letters take is
+// not applied: the queue keeps its former one, the error wraps
+// mq.ErrBudgetNotApplied, and it is tried again when letters are discarded.
+func (b *Broker) SetBudget(ctx context.Context, t tenant.ID, bytes int64) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	if bytes <= 0 {
+		return fmt.Errorf("queue budget of tenant %s: %d bytes: want more than 0", t, bytes)
+	}
+	q := b.queue(t)
+	q.budgetMu.Lock()
+	q.budget = bytes
+	q.budgetMu.Unlock()
+	return q.applyBudget(ctx, true)
+}
+
+// applyBudget gives both streams the budget asked for, as far as they are
+// open, or leaves both as they are. With retry streams that failed to open
+// are opened.
+func (q *queue) applyBudget(ctx context.Context, retry bool) error {
+	if retry {
+		if err := q.reopenFailed(ctx); err != nil {
+			return err
+		}
+	}
+	if !q.ingest.open.Load() && !q.letters.open.Load() {
+		return nil // remembered until one is
+	}
+	select {
+	case q.ingest.turn <- struct{}{}:
+		defer func() { <-q.ingest.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	bytes := q.asked()
+	if err := q.resize(context.WithoutCancel(ctx), bytes); err != nil {
+		q.log.Warn("queue budget is not applied", "asked", bytes, "applied", q.current(), "error", err)
+		return fmt.Errorf("%w: tenant %s, %d bytes: %w", mq.ErrBudgetNotApplied, q.tenant, bytes, err)
+	}
+	return nil
+}
+
+func (q *queue) reopenFailed(ctx context.Context) error {
+	var errs []error
+	if q.ingest.failure() != nil {
+		errs = append(errs, q.openIngest(ctx, true))
+	}
+	if q.letters.failure() != nil {
+		errs = append(errs, q.openLetters(ctx, true))
+	}
+	return errors.Join(errs...)
+}
+
+// resize updates the dead-letter stream first, as it may have to refuse, and
+// takes that back when the ingest stream fails. ingest.turn is held.
+func (q *queue) resize(ctx context.Context, bytes int64) error {
+	applied, letters := q.caps()
+	if q.letters.open.Load() {
+		if err := q.resizeLetters(ctx, letterConfig(q.tenant, bytes)); err != nil {
+			return err
+		}
+	}
+	if q.ingest.open.Load() && applied != bytes {
+		if err := q.b.link.update(ctx, ingestConfig(q.tenant, bytes, q.b.o.DuplicateWindow)); err != nil {
+			return errors.Join(err, q.restoreLetters(ctx, letters))
+		}
+	}
+	q.setApplied(bytes)
+	return nil
+}
+
+func (q *queue) restoreLetters(ctx context.Context, bytes int64) error {
+	if !q.letters.open.Load() {
+		return nil
+	}
+	cfg := letterConfig(q.tenant, 0)
+	cfg.MaxBytes = bytes
+	return q.resizeLetters(ctx, cfg)
+}
+
+func (q *queue) resizeLetters(ctx context.Context, cfg jetstream.StreamConfig) error {
+	q.letters.turn <- struct{}{}
+	defer func() { <-q.letters.turn }()
+	if _, now := q.caps(); now == cfg.MaxBytes {
+		return nil
+	}
+	info, err := q.b.link.info(ctx, letterStream(q.tenant))
+	if err != nil {
+		return err
+	}
+	if info.State.Bytes > uint64(cfg.MaxBytes) {
+		return fmt.Errorf("dead letters take %d bytes, their share would be %d", info.State.Bytes, cfg.MaxBytes)
+	}
+	if err := q.b.link.update(ctx, cfg); err != nil {
+		return err
+	}
+	q.setLetterCap(cfg.MaxBytes)
+	return nil
+}
+
+// update changes a stream's configuration.
+func (l *link) update(ctx context.Context, cfg jetstream.StreamConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if _, err := l.js.UpdateStream(ctx, cfg); err != nil {
+		return fmt.Errorf("resize stream %s: %w", cfg.Name, err)
+	}
+	return nil
+}

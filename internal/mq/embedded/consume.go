@@ -1,0 +1,115 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// consumption is a running Consume: one source per tenant.
+type consumption struct {
+	b         *Broker
+	handle    func(mq.Delivery)
+	allowance *allowance
+	ctx       context.Context
+	cancel    context.CancelFunc
+	sources   sync.WaitGroup
+	failed    chan error
+
+	endOnce sync.Once
+}
+
+// Consume implements mq.Broker. There is one consumption at a time. It ends
+// with ctx as by Stop.
+func (b *Broker) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	c := &consumption{b: b, handle: handle, failed: make(chan error, 1),
+		allowance: newAllowance(o.MaxBytesPerTenant, o.MaxBytes)}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.consumer != nil {
+		c.cancel()
+		return nil, errors.New("the queue is consumed already")
+	}
+	b.consumer = c
+	for _, q := range b.queues {
+		c.attach(q)
+	}
+	context.AfterFunc(ctx, func() { _ = c.Stop(context.Background()) })
+	return c, nil
+}
+
+// attach starts delivery of a queue; the broker's mu is held, which keeps it
+// from racing with the end.
+func (c *consumption) attach(q *queue) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	s := newSource(c, q)
+	q.mu.Lock()
+	q.source = s
+	s.next = q.acked.floor + 1
+	q.mu.Unlock()
+	c.sources.Go(s.run)
+}
+
+// Failed implements mq.Consumption.
+func (c *consumption) Failed() <-chan error { return c.failed }
+
+// Stop implements mq.Consumption.
+func (c *consumption) Stop(ctx context.Context) error { return c.end(ctx, nil) }
+
+// end stops delivery and waits for the handlers; with a cause it is reported
+// on Failed unless the consumption had been stopped before.
+func (c *consumption) end(ctx context.Context, cause error) error {
+	c.endOnce.Do(func() {
+		if cause != nil {
+			c.failed <- cause
+		}
+		c.b.mu.Lock()
+		c.cancel()
+		c.b.mu.Unlock()
+	})
+	if err := wait(ctx, &c.sources); err != nil {
+		return fmt.Errorf("stop delivery: %w", err)
+	}
+	c.b.mu.Lock()
+	if c.b.consumer == c {
+		c.b.consumer = nil
+	}
+	c.b.mu.Unlock()
+	return nil
+}
+
+// Ack implements mq.Consumption.
+func (c *consumption) Ack(ds ...mq.Delivery) error {
+	if err := c.b.enter(); err != nil {
+		return err
+	}
+	defer c.b.leave()
+	type stream struct {
+		q     *queue
+		epoch uint64
+	}
+	seqs := map[stream][]uint64{}
+	for _, d := range ds {
+		own, ok := d.(*delivery)
+		if !ok || own.source.q.b != c.b {
+			return fmt.Errorf("acknowledge a delivery of another broker: %T", d)
+		}
+		key := stream{own.source.q, own.pos.Epoch}
+		seqs[key] = append(seqs[key], own.pos.Seq)
+	}
+	var errs []error
+	for s, list := range seqs {
+		errs = append(errs, s.q.acknowledge(s.epoch, list))
+	}
+	return errors.Join(errs...)
+}

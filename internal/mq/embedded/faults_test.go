@@ -1,0 +1,324 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+	"github.com/wavehouse/wavehouse/internal/mq/wire"
+)
+
+// clock is a clock that tests move.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(1e9, 0).Add(time.Duration(c.offset.Load())) }
+func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+func streamFolder(dir, stream string) string {
+	return filepath.Join(dir, "jetstream", "$G", "streams", stream)
+}
+
+func TestCorruptStoreCostsItsTenantAlone(t *testing.T) {
+	dir, log, clk := t.TempDir(), &logBook{}, &clock{}
+	b := start(t, Options{Dir: dir})
+	put(t, b, "birch", "lost")
+	put(t, b, "cedar", "kept")
+	require.NoError(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")))
+	require.NoError(t, b.Close(t.Context()))
+	for _, name := range []string{"INGEST_birch", "DLQ_elm"} {
+		require.NoError(t, os.WriteFile(filepath.Join(streamFolder(dir, name), "meta.inf"), []byte("{"), 0o600))
+	}
+
+	b = start(t, Options{Dir: dir, Logger: log.logger(), Now: clk.now})
+	put(t, b, "cedar", "still works")
+	st := b.Status(t.Context())
+	require.ErrorContains(t, st.Tenants["birch"].Err, "INGEST_birch")
+	require.ErrorContains(t, st.Tenants["birch"].Err, streamFolder(dir, "INGEST_birch"))
+	require.ErrorContains(t, st.Tenants["elm"].Err, "DLQ_elm")
+	require.NoError(t, st.Tenants["cedar"].Err)
+	require.Contains(t, log.text(), streamFolder(dir, "INGEST_birch"))
+	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
+	require.ErrorIs(t, err, mq.ErrFull)
+	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")), mq.ErrFull)
+	letters, err := b.DeadLetters("elm")
+	require.NoError(t, err)
+	_, err = letters.Counts(t.Context())
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	err = b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, mq.Position{}, mq.Position{}, nil)
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+
+	require.NoError(t, os.RemoveAll(streamFolder(dir, "INGEST_birch")))
+	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "too soon"))
+	require.ErrorIs(t, err, mq.ErrFull, "attempts are paced")
+	clk.advance(6 * time.Second)
+	require.EqualValues(t, 1, put(t, b, "birch", "afresh").Seq)
+	require.NoError(t, os.RemoveAll(streamFolder(dir, "DLQ_elm")))
+	require.NoError(t, b.SetBudget(t.Context(), "elm", 1<<30), "a reload tries at once")
+	require.NoError(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")))
+	require.NoError(t, b.Status(t.Context()).Tenants["elm"].Err)
+}
+
+func TestStreamWhoseCreationWasCutShort(t *testing.T) {
+	dir := t.TempDir()
+	folder := streamFolder(dir, "INGEST_birch")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "msgs"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "meta.inf"), []byte("{}"), 0o600))
+	b := start(t, Options{Dir: dir})
+	put(t, b, "birch", "works")
+}
+
+func TestDirectoryBelongsToOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{Dir: dir})
+	_, err := New(Options{Dir: dir, Logger: quiet()})
+	require.ErrorContains(t, err, dir)
+	require.ErrorContains(t, err, "in use")
+	_, err = New(Options{Dir: filepath.Join(dir, "lock"), Logger: quiet()})
+	require.Error(t, err, "not a directory")
+}
+
+func TestVolumeWithoutRoom(t *testing.T) {
+	var free atomic.Uint64
+	free.Store(500 << 30)
+	var broken atomic.Bool
+	log := &logBook{}
+	b := start(t, Options{Dir: t.TempDir(), Logger: log.logger(), WatchInterval: 5 * time.Millisecond,
+		FreeSpace: func() (uint64, uint64, error) {
+			if broken.Load() {
+				return 0, 0, errors.New("no answer")
+			}
+			return free.Load(), 1000 << 30, nil
+		}})
+	in, c := consumeInto(t, b)
+	put(t, b, "birch", "first")
+	require.NoError(t, c.Ack(in.await(t, 1)...))
+	free.Store(1<<30 - 1)
+	require.Eventually(t, func() bool { return b.Status(t.Context()).Full != nil }, 5*time.Second, time.Millisecond)
+	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
+	require.ErrorIs(t, err, mq.ErrFull)
+	require.ErrorContains(t, err, "volume")
+	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "x")), mq.ErrFull)
+	require.Eventually(t, func() bool { return b.Status(t.Context()).Tenants["birch"].Chunks == 0 }, 5*time.Second, time.Millisecond,
+		"acknowledged history is given up")
+	broken.Store(true)
+	require.Eventually(t, func() bool { return b.space.failingNow() }, 5*time.Second, time.Millisecond)
+	require.Error(t, b.Status(t.Context()).Full, "not to know changes nothing")
+	broken.Store(false)
+	free.Store(1 << 30)
+	require.Never(t, func() bool { return b.Status(t.Context()).Full == nil }, 50*time.Millisecond, 5*time.Millisecond, "just enough is not enough again")
+	free.Store(2 << 30)
+	require.Eventually(t, func() bool { return b.Status(t.Context()).Full == nil }, 5*time.Second, time.Millisecond)
+	put(t, b, "birch", "again")
+	require.Contains(t, log.text(), "queue volume is full")
+	require.Contains(t, log.text(), "has room again")
+}
+
+func (s *space) failingNow() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.failing }
+
+func TestSmallVolumeKeepsATwentieth(t *testing.T) {
+	free := uint64(40)
+	s := newSpace(Options{FreeSpace: func() (uint64, uint64, error) { return free, 1000, nil }}, quiet())
+	require.ErrorIs(t, s.full(0), mq.ErrFull)
+	free = 60
+	require.ErrorIs(t, s.full(1), mq.ErrFull)
+	require.NoError(t, s.full(recheckBytes+1), "looked again after many bytes")
+}
+
+func TestFullOfHistoryMakesRoom(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), DefaultBudget: 400 << 10})
+	in, c := consumeInto(t, b)
+	body := string(make([]byte, 10<<10))
+	first := put(t, b, "birch", body)
+	var last mq.Position
+	require.NoError(t, c.Ack(in.await(t, 1)...))
+	for n := 2; n <= 120; n++ {
+		last = put(t, b, "birch", body)
+		require.NoError(t, c.Ack(in.await(t, n)[n-1]))
+	}
+	st := b.Status(t.Context()).Tenants["birch"]
+	require.Less(t, st.Bytes, uint64(400<<10))
+	require.Greater(t, st.Chunks, uint64(20), "only a portion is purged")
+	err := b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, first, last, nil)
+	var gap *mq.ReplayGap
+	require.ErrorAs(t, err, &gap)
+	require.Equal(t, gapRetention, gap.Reason)
+	n := 0
+	gap.First.Seq--
+	require.NoError(t, b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, gap.First, last, func(mq.Chunk, mq.Position) error { n++; return nil }))
+	require.EqualValues(t, st.Chunks, n)
+	require.EqualValues(t, 120-n, testutil.ToFloat64(b.metrics.early.WithLabelValues("birch")))
+}
+
+// TestStoreThatClosedItself closes the streams below the broker, as the
+// server does when it may not write.
+func TestStoreThatClosedItself(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 10 * time.Millisecond, resetEvery: time.Millisecond, lostAfter: 300 * time.Millisecond})
+	in, c := consumeInto(t, b)
+	feed := &box[string]{}
+	_, err := b.Feed(t.Context(), func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) })
+	require.NoError(t, err)
+	var want []string
+	for n := range 60 {
+		if n%20 == 10 {
+			require.NoError(t, b.link.server.Load().ShutdownJetStream())
+		}
+		body := fmt.Sprint("chunk ", n)
+		ch := mqtest.Chunk("birch", "t", body)
+		ch.ID = body
+		require.Eventually(t, func() bool {
+			_, err := b.Publish(t.Context(), ch)
+			return err == nil
+		}, 20*time.Second, 10*time.Millisecond)
+		want = append(want, body)
+	}
+	require.Equal(t, want, bodies(in.await(t, 60)))
+	require.Equal(t, want, feed.await(t, 60))
+	require.NoError(t, c.Ack(in.list()...))
+	require.Empty(t, c.Failed())
+	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+}
+
+func TestLostConnection(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
+	in, _ := consumeInto(t, b)
+	feed := &box[string]{}
+	_, err := b.Feed(t.Context(), func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) })
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 5 {
+			time.Sleep(20 * time.Millisecond)
+			_ = b.link.pub.ForceReconnect()
+		}
+	}()
+	stored := 0
+	for n := 0; ; n++ {
+		ch := mqtest.Chunk("birch", "t", fmt.Sprint(n))
+		ch.ID = fmt.Sprint(n)
+		for {
+			_, err := b.Publish(t.Context(), ch)
+			if err == nil {
+				break
+			}
+			require.True(t, errors.Is(err, mq.ErrOutcomeUnknown) || errors.Is(err, mq.ErrUnavailable), "%v", err)
+		}
+		stored++
+		select {
+		case <-done:
+		default:
+			continue
+		}
+		break
+	}
+	got := in.await(t, stored)
+	require.Len(t, got, stored)
+	require.Equal(t, bodies(got), feed.await(t, stored))
+}
+
+// TestFeedFillsHoles stores a chunk whose answer nobody gets.
+func TestFeedFillsHoles(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	feed := &box[mq.Position]{}
+	_, err := b.Feed(t.Context(), func(_ mq.Chunk, p mq.Position) { feed.add(p) })
+	require.NoError(t, err)
+	put(t, b, "birch", "0")
+	for n := range 30 {
+		c := mqtest.Chunk("birch", "t", fmt.Sprint(n))
+		require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: wire.Ingest(c.Topic), Header: wire.EncodeChunk(&c), Data: c.Body}))
+		put(t, b, "birch", "answered")
+		put(t, b, "birch", "answered")
+	}
+	for n, pos := range feed.await(t, 91) {
+		require.EqualValues(t, n+1, pos.Seq)
+	}
+}
+
+// TestDamagedChunk flips a byte of a stored chunk.
+func TestDamagedChunk(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, Options{Dir: dir})
+	for n := range 3 {
+		put(t, b, "birch", fmt.Sprintf("payload-%d", n))
+	}
+	require.NoError(t, b.Close(t.Context()))
+	blocks, err := filepath.Glob(filepath.Join(streamFolder(dir, "INGEST_birch"), "msgs", "*.blk"))
+	require.NoError(t, err)
+	require.Len(t, blocks, 1)
+	data, err := os.ReadFile(blocks[0])
+	require.NoError(t, err)
+	at := indexOf(data, "payload-1")
+	data[at] ^= 0xff
+	require.NoError(t, os.WriteFile(blocks[0], data, 0o600))
+
+	log := &logBook{}
+	b = start(t, Options{Dir: dir, Logger: log.logger()})
+	in, c := consumeInto(t, b)
+	put(t, b, "birch", "after")
+	require.Eventually(t, func() bool {
+		ds := in.list()
+		return len(ds) > 0 && string(ds[len(ds)-1].Chunk().Body) == "after"
+	}, 20*time.Second, 10*time.Millisecond, "the queue goes on")
+	require.Equal(t, "payload-0", string(in.list()[0].Chunk().Body))
+	require.NoError(t, c.Ack(in.list()...))
+	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	if len(in.list()) == 3 {
+		require.EqualValues(t, 1, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
+		require.Contains(t, log.text(), "stored chunks are lost")
+		return
+	}
+	require.Len(t, in.list(), 4)
+	require.Empty(t, in.list()[1].Chunk().Version, "what is left of it is delivered as no chunk")
+}
+
+func indexOf(data []byte, s string) int {
+	for i := range data {
+		if i+len(s) <= len(data) && string(data[i:i+len(s)]) == s {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestUnansweredPublish(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), PublishTimeout: 20 * time.Millisecond})
+	e := &pending{queue: b.queue("birch"), done: make(chan outcome, 1)}
+	require.ErrorIs(t, e.await(context.Background(), time.Millisecond).err, mq.ErrOutcomeUnknown)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, e.await(ctx, time.Minute).err, mq.ErrOutcomeUnknown)
+	e.done <- outcome{seq: 3}
+	require.NoError(t, e.await(ctx, time.Minute).err)
+}
+
+func TestAnswersAreClassified(t *testing.T) {
+	answer := func(body string) error { return parseAnswer(&nats.Msg{Data: []byte(body)}).err }
+	for body, want := range map[string]error{
+		`{"stream":"s","seq":4}`: nil,
+		`{"error":{"code":503,"err_code":10077,"description":"maximum bytes exceeded"}}`:                   mq.ErrFull,
+		`{"error":{"code":500,"err_code":10047,"description":"insufficient storage resources available"}}`: mq.ErrFull,
+		`{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`:     mq.ErrTooLarge,
+		`{"error":{"code":503,"err_code":10077,"description":"message to store is too large"}}`:            mq.ErrTooLarge,
+		`{"error":{"code":503,"err_code":10077,"description":"input/output error"}}`:                       mq.ErrOutcomeUnknown,
+		`{"error":{"code":429,"err_code":10167,"description":"too many requests"}}`:                        mq.ErrUnavailable,
+		`{"stream":"s"}`: mq.ErrOutcomeUnknown,
+		`garbage`:        mq.ErrOutcomeUnknown,
+	} {
+		require.ErrorIs(t, answer(body), want, body)
+	}
+	m := nats.NewMsg("x")
+	m.Header.Set("Status", "503")
+	require.ErrorIs(t, parseAnswer(m).err, mq.ErrUnavailable)
+	require.ErrorIs(t, sendError(nats.ErrMaxPayload), mq.ErrTooLarge)
+	require.ErrorIs(t, sendError(nats.ErrConnectionClosed), mq.ErrUnavailable)
+}

@@ -1,0 +1,195 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/wire"
+)
+
+// feeds is who watches chunks arrive.
+type feeds struct {
+	// list is replaced whole, so that a publish without feeds reads one
+	// pointer.
+	list atomic.Pointer[[]*feed]
+	mu   sync.Mutex
+}
+
+// feed is one live subscription. Its lock is held for reading during handler
+// calls, so Close can wait for them.
+type feed struct {
+	owner  *feeds
+	handle func(mq.Chunk, mq.Position)
+	mu     sync.RWMutex
+	closed bool
+}
+
+// Feed implements mq.Broker. Calls for different tenants may overlap; handle
+// must not close the feed.
+func (b *Broker) Feed(ctx context.Context, handle func(mq.Chunk, mq.Position)) (mq.Feed, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f := &feed{owner: b.feeds, handle: handle}
+	b.feeds.change(func(l []*feed) []*feed { return append(l, f) })
+	return f, nil
+}
+
+func (fs *feeds) change(edit func([]*feed) []*feed) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	next := edit(append([]*feed(nil), fs.current()...))
+	fs.list.Store(&next)
+}
+
+func (fs *feeds) current() []*feed {
+	if p := fs.list.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (fs *feeds) deliver(c mq.Chunk, pos mq.Position) {
+	for _, f := range fs.current() {
+		f.deliver(c, pos)
+	}
+}
+
+func (fs *feeds) closeAll() {
+	for _, f := range fs.current() {
+		f.Close()
+	}
+}
+
+func (f *feed) deliver(c mq.Chunk, pos mq.Position) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if !f.closed {
+		f.handle(c, pos)
+	}
+}
+
+// Close implements mq.Feed.
+func (f *feed) Close() {
+	f.owner.change(func(l []*feed) []*feed {
+		kept := l[:0]
+		for _, other := range l {
+			if other != f {
+				kept = append(kept, other)
+			}
+		}
+		return kept
+	})
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+}
+
+// feed shows a chunk to the feeds in the order of the stream. A sequence that
+// was skipped belongs to a chunk whose answer was lost: it is read from the
+// stream, and what arrives meanwhile waits for it there.
+func (q *queue) feed(pos mq.Position, c mq.Chunk) {
+	q.feedMu.Lock()
+	defer q.feedMu.Unlock()
+	switch {
+	case pos.Seq < q.fed:
+	case q.filling:
+		q.target = max(q.target, pos.Seq)
+	case pos.Seq == q.fed || len(q.b.feeds.current()) == 0:
+		q.fed = pos.Seq + 1
+		q.b.feeds.deliver(c, pos)
+	default:
+		q.fillLocked(pos.Seq)
+	}
+}
+
+// adoptFeed sets where the feeds stand after a stream was opened. Again means
+// that they have seen it before: what they missed is read.
+func (q *queue) adoptFeed(last uint64, again bool) {
+	q.feedMu.Lock()
+	defer q.feedMu.Unlock()
+	if !again || len(q.b.feeds.current()) == 0 || last < q.fed {
+		q.fed = last + 1
+		return
+	}
+	if q.filling {
+		q.target = max(q.target, last)
+		return
+	}
+	q.fillLocked(last)
+}
+
+func (q *queue) fillLocked(target uint64) {
+	if q.b.enter() != nil {
+		return
+	}
+	q.filling, q.target = true, target
+	go func() {
+		defer q.b.leave()
+		q.fill()
+	}()
+}
+
+// fill reads what the feeds missed until they have seen it all.
+func (q *queue) fill() {
+	for q.b.ctx.Err() == nil {
+		q.feedMu.Lock()
+		if q.fed > q.target {
+			q.filling = false
+			q.feedMu.Unlock()
+			return
+		}
+		from := q.fed
+		q.feedMu.Unlock()
+		msgs, err := q.b.reads.from(q.b.ctx, ingestStream(q.tenant), "", from, readBatch, readBytes)
+		switch {
+		case errors.Is(err, errNoMessage):
+			q.missed(from)
+		case err != nil:
+			q.log.Warn("live feed is behind", "error", err)
+			sleep(q.b.ctx, 200*time.Millisecond)
+		default:
+			q.show(msgs)
+		}
+	}
+}
+
+// missed gives up on what cannot be read; a stream's reader gets it by replay
+// if it ever can be.
+func (q *queue) missed(from uint64) {
+	q.feedMu.Lock()
+	defer q.feedMu.Unlock()
+	q.log.Warn("live feed skips chunks that are gone", "from", from, "to", q.target)
+	q.fed = q.target + 1
+}
+
+func (q *queue) show(msgs []stored) {
+	epoch := q.position(0).Epoch
+	q.feedMu.Lock()
+	defer q.feedMu.Unlock()
+	for _, m := range msgs {
+		if m.seq < q.fed {
+			continue
+		}
+		q.fed = m.seq + 1
+		q.b.feeds.deliver(wire.DecodeChunk(m.subject, m.header, m.data), mq.Position{Epoch: epoch, Seq: m.seq})
+	}
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

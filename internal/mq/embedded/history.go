@@ -1,0 +1,126 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// roomShare is the part of a full budget that one early purge frees.
+const roomShare = 4
+
+// makeRoom purges acknowledged history, oldest first, from a queue that is
+// full, and reports whether there was any. History is kept for the streams'
+// readers only: giving it up early shows them a gap, keeping it would refuse
+// what nobody has written yet.
+func (q *queue) makeRoom(ctx context.Context) bool {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	info, err := q.b.link.info(ctx, ingestStream(q.tenant))
+	if err != nil || info.State.Msgs == 0 {
+		return false
+	}
+	share := uint64(info.Config.MaxBytes / roomShare)
+	if info.State.Bytes+mq.MaxChunkBytes+share <= uint64(info.Config.MaxBytes) {
+		return true // made by another publish meanwhile
+	}
+	average := max(info.State.Bytes/info.State.Msgs, 1)
+	n, err := q.purge(ctx, info.State.FirstSeq+max(share/average, 1))
+	if err != nil {
+		q.log.Warn("history is not purged early", "error", err)
+		return false
+	}
+	if n > 0 {
+		q.b.metrics.early.WithLabelValues(string(q.tenant)).Add(float64(n))
+		q.log.Info("queue is full: acknowledged history is purged early", "chunks", n)
+	}
+	return n > 0
+}
+
+// purge removes what is acknowledged below seq and says how much that was.
+// ackMu is held, so that nothing else moves the start of the stream.
+func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
+	q.mu.Lock()
+	seq = min(seq, q.acked.floor+1)
+	first := q.first
+	// The start moves before the purge, so that a reader which saw messages
+	// vanish is sure to see the new start.
+	q.first = max(first, seq)
+	q.mu.Unlock()
+	first = max(first, 1)
+	if seq <= first {
+		return 0, nil
+	}
+	if err := q.b.link.purgeBelow(ctx, ingestStream(q.tenant), seq); err != nil {
+		if kept, _, e := q.bounds(ctx); e == nil {
+			q.mu.Lock()
+			q.first = kept
+			q.mu.Unlock()
+		}
+		return 0, err
+	}
+	return seq - first, nil
+}
+
+// Purge implements mq.Broker. A chunk is as old as the time it was stored.
+func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (mq.PurgeReport, error) {
+	report := mq.PurgeReport{Chunks: map[tenant.ID]uint64{}}
+	if err := b.enter(); err != nil {
+		return report, err
+	}
+	defer b.leave()
+	ctx, cancel := b.bind(ctx)
+	defer cancel()
+	var errs []error
+	for t, cutoff := range cutoffs {
+		q, ok := b.known(t)
+		if !ok || !q.ingest.open.Load() {
+			continue
+		}
+		n, err := q.purgeOlder(ctx, cutoff)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if n > 0 {
+			report.Chunks[t] = n
+		}
+	}
+	return report, errors.Join(errs...)
+}
+
+func (q *queue) purgeOlder(ctx context.Context, cutoff time.Time) (uint64, error) {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	q.mu.Lock()
+	limit, idle := q.acked.floor+1, q.acked.floor < max(q.first, 1)
+	q.mu.Unlock()
+	if idle {
+		return 0, nil // nothing acknowledged is kept
+	}
+	m, err := q.b.reads.since(ctx, ingestStream(q.tenant), cutoff)
+	switch {
+	case errors.Is(err, errNoMessage): // all is older
+	case err != nil:
+		return 0, err
+	default:
+		limit = min(limit, m.seq)
+	}
+	return q.purge(ctx, limit)
+}
+
+// purgeAll gives up all acknowledged history, when the volume is full.
+func (q *queue) purgeAll(ctx context.Context) {
+	if !q.ingest.open.Load() {
+		return
+	}
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	n, err := q.purge(ctx, ^uint64(0))
+	if err != nil {
+		q.log.Warn("history is not purged early", "error", err)
+	}
+	q.b.metrics.early.WithLabelValues(string(q.tenant)).Add(float64(n))
+}

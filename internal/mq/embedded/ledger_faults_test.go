@@ -1,0 +1,195 @@
+package embedded
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+)
+
+func ledgerFile(dir, tenant string) string { return filepath.Join(dir, "acks", tenant+".acks") }
+
+// TestLedgerThatIsGone delivers all again rather than losing any.
+func TestLedgerThatIsGone(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"garbage": func(path string) error { return os.WriteFile(path, []byte("garbage"), 0o600) },
+		"of another stream": func(path string) error {
+			l := &ledger{path: path}
+			if err := l.rewrite(&acked{epoch: 1, floor: 3}); err != nil {
+				return err
+			}
+			return l.close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, log := t.TempDir(), &logBook{}
+			b := start(t, Options{Dir: dir})
+			in, c := consumeInto(t, b)
+			for n := range 3 {
+				put(t, b, "birch", fmt.Sprint(n))
+			}
+			require.NoError(t, c.Ack(in.await(t, 3)...))
+			require.NoError(t, b.Close(t.Context()))
+			require.NoError(t, damage(ledgerFile(dir, "birch")))
+			require.NoError(t, os.WriteFile(ledgerFile(dir, "birch")+".tmp", nil, 0o600))
+			b = start(t, Options{Dir: dir, Logger: log.logger()})
+			in, c = consumeInto(t, b)
+			require.Equal(t, []string{"0", "1", "2"}, bodies(in.await(t, 3)))
+			require.Contains(t, log.text(), "no record of what was delivered")
+			require.NoError(t, c.Ack(in.list()...))
+			require.NoFileExists(t, ledgerFile(dir, "birch")+".tmp")
+		})
+	}
+}
+
+// TestLedgerAheadOfTheStream: sequences that the stream lost are given out
+// again and must be delivered.
+func TestLedgerAheadOfTheStream(t *testing.T) {
+	dir, log := t.TempDir(), &logBook{}
+	b := start(t, Options{Dir: dir})
+	pos := put(t, b, "birch", "0")
+	require.NoError(t, b.Close(t.Context()))
+	l, _, found, err := openLedger(ledgerFile(dir, "birch"))
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, l.append([]span{{1, 50}}))
+	require.NoError(t, l.close())
+	b = start(t, Options{Dir: dir, Logger: log.logger()})
+	require.Contains(t, log.text(), "lost its newest chunks")
+	in, _ := consumeInto(t, b)
+	require.Equal(t, pos.Seq+1, put(t, b, "birch", "1").Seq)
+	require.Equal(t, []string{"1"}, bodies(in.await(t, 1)))
+}
+
+// TestLedgerThatCannotBeWritten: an acknowledgement that is not recorded is
+// an error, and may be repeated.
+func TestLedgerThatCannotBeWritten(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	in, c := consumeInto(t, b)
+	put(t, b, "birch", "0")
+	put(t, b, "birch", "1")
+	got := in.await(t, 2)
+	q := b.queue("birch")
+	q.ackMu.Lock()
+	require.NoError(t, q.ledger.file.Close())
+	q.ackMu.Unlock()
+	require.Error(t, c.Ack(got[0]))
+	require.EqualValues(t, 2, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.NoError(t, c.Ack(got...), "the file is replaced")
+	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.Error(t, c.Ack(foreign{}))
+}
+
+type foreign struct{ mq.Delivery }
+
+func TestStaleItemsOfTheScheduleAreDropped(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	in, c := consumeInto(t, b)
+	for n := range 1500 {
+		if n%100 == 0 {
+			put(t, b, "birch", "x")
+		}
+		require.NoError(t, in.await(t, 1)[0].Extend())
+	}
+	q := b.queue("birch")
+	require.NoError(t, c.Ack(in.await(t, 15)...))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	require.Less(t, len(q.source.due), 1200)
+	require.Zero(t, q.source.held)
+}
+
+// TestUnreadableChunkIsHandedOn: a message that the store holds and cannot
+// read is delivered as no chunk, after a few attempts.
+func TestUnreadableChunkIsHandedOn(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	put(t, b, "birch", "0")
+	put(t, b, "birch", "1")
+	q := b.queue("birch")
+	c := &consumption{b: b, ctx: b.ctx, allowance: newAllowance(0, 0)}
+	s := newSource(c, q)
+	s.next = 1
+	for n := range maxUnread - 1 {
+		require.Positive(t, s.readFailed(1, errNoMessage), "attempt %d", n)
+		require.Empty(t, s.ahead)
+	}
+	require.Zero(t, s.readFailed(1, errNoMessage))
+	d, _ := s.take()
+	require.Equal(t, mq.Chunk{Topic: mq.Topic{Tenant: "birch"}}, d.Chunk())
+	require.EqualValues(t, 1, d.Position().Seq)
+	d, _ = s.take()
+	if d == nil { // it was read first
+		d, _ = s.take()
+	}
+	require.Equal(t, "1", string(d.Chunk().Body))
+	require.Positive(t, s.readFailed(9, errNoMessage), "not stored yet")
+	require.Positive(t, s.readFailed(1, os.ErrDeadlineExceeded))
+}
+
+// TestBudgetIsTakenBack: when one stream cannot be resized, neither is.
+func TestBudgetIsTakenBack(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), DefaultBudget: 1 << 30})
+	put(t, b, "birch", "x")
+	require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "row")))
+	q := b.queue("birch")
+	require.NoError(t, q.resizeLetters(t.Context(), letterConfig("birch", 2<<30)))
+	require.NoError(t, q.restoreLetters(t.Context(), (1<<30)/deadLetterShare))
+	info, err := b.link.info(t.Context(), "DLQ_birch")
+	require.NoError(t, err)
+	require.EqualValues(t, (1<<30)/deadLetterShare, info.Config.MaxBytes)
+	require.NoError(t, b.link.js.DeleteStream(t.Context(), "INGEST_birch"))
+	require.ErrorIs(t, b.SetBudget(t.Context(), "birch", 3<<30), mq.ErrBudgetNotApplied)
+	info, err = b.link.info(t.Context(), "DLQ_birch")
+	require.NoError(t, err)
+	require.EqualValues(t, (1<<30)/deadLetterShare, info.Config.MaxBytes, "taken back")
+	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "x"))
+	require.ErrorIs(t, err, mq.ErrUnavailable, "the stream vanished")
+	_, err = b.Purge(t.Context(), nil)
+	require.NoError(t, err)
+}
+
+// TestPurgeDuringReplayIsAGap: the reader is told, and never skips unseen.
+func TestPurgeDuringReplayIsAGap(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	in, c := consumeInto(t, b)
+	for range 600 {
+		put(t, b, "birch", "x")
+	}
+	require.NoError(t, c.Ack(in.await(t, 600)...))
+	tail, err := b.Tail(t.Context(), "birch")
+	require.NoError(t, err)
+	n := 0
+	err = b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, mq.Position{}, tail, func(mq.Chunk, mq.Position) error {
+		if n++; n == 10 {
+			q := b.queue("birch")
+			q.ackMu.Lock()
+			defer q.ackMu.Unlock()
+			_, err := q.purge(t.Context(), 500)
+			return err
+		}
+		return nil
+	})
+	var gap *mq.ReplayGap
+	require.ErrorAs(t, err, &gap)
+	require.EqualValues(t, 500, gap.First.Seq)
+	require.Less(t, n, 500)
+}
+
+func TestReadOfNothing(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	ctx := t.Context()
+	put(t, b, "birch", "x")
+	_, err := b.reads.one(ctx, "INGEST_birch", 2)
+	require.ErrorIs(t, err, errNoMessage)
+	_, err = b.reads.since(ctx, "INGEST_birch", time.Now().Add(time.Hour))
+	require.ErrorIs(t, err, errNoMessage)
+	_, err = b.reads.one(ctx, "INGEST_none", 1)
+	require.ErrorContains(t, err, "INGEST_none")
+}

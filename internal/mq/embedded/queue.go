@@ -1,0 +1,388 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// queue is one tenant's pair of streams and what the broker knows of them.
+// It exists from the first use of the tenant; the streams do not.
+//
+// Lock order: ingest.turn, letters.turn, the broker's gate, ackMu, feedMu, the
+// broker's mu, mu, and last the allowance's, the publisher's and a feed's own.
+// None is held while another queue's is taken.
+type queue struct {
+	tenant tenant.ID
+	b      *Broker
+	log    *slog.Logger
+	// flight bounds the bodies sent and not yet answered.
+	flight *semaphore.Weighted
+
+	ingest, letters opening
+
+	// budget is what was asked for, applied what the ingest stream has and
+	// letterCap what the dead-letter stream has; 0 until they are open.
+	budgetMu        sync.Mutex
+	budget, applied int64
+	letterCap       int64
+
+	// ackMu serialises acknowledgements and purges, and guards ledger.
+	ackMu  sync.Mutex
+	ledger *ledger
+
+	// feedMu guards the order in which feeds see the stream: fed is the next
+	// sequence they are to see, filling that a goroutine reads the ones
+	// before target from the stream.
+	feedMu  sync.Mutex
+	fed     uint64
+	target  uint64
+	filling bool
+
+	mu    sync.Mutex
+	epoch uint64
+	// generation counts openings: what was read before one is not to be used
+	// after it.
+	generation uint64
+	// first is the oldest sequence kept, last the newest known.
+	first, last uint64
+	// acked has everything acknowledged: floor and what is above it.
+	acked acked
+	// source delivers to the worker; nil without a Consume.
+	source *source
+	// oldest remembers when the sequence oldestSeq was stored.
+	oldestSeq uint64
+	oldest    time.Time
+}
+
+// opening is the state of one stream: open or not, and why not.
+type opening struct {
+	open atomic.Bool
+	turn chan struct{}
+	// err is why the last attempt failed, made at tried.
+	tried atomic.Pointer[time.Time]
+	err   atomic.Pointer[error]
+}
+
+func (o *opening) failure() error {
+	if p := o.err.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func newQueue(b *Broker, t tenant.ID) *queue {
+	q := &queue{
+		tenant: t, b: b, budget: b.o.DefaultBudget,
+		log:    b.log.With("tenant", string(t)),
+		flight: semaphore.NewWeighted(maxInFlight),
+	}
+	q.ingest.turn = make(chan struct{}, 1)
+	q.letters.turn = make(chan struct{}, 1)
+	return q
+}
+
+// openIngest opens the ingest stream unless it is, creating it if need be.
+// After a failure the next attempt is made no sooner than the open interval
+// later, unless now is true; callers meanwhile get the same error.
+func (q *queue) openIngest(ctx context.Context, now bool) error {
+	return q.open(ctx, &q.ingest, now, func() error {
+		info, err := q.obtain(ctx, ingestConfig(q.tenant, q.asked(), q.b.o.DuplicateWindow))
+		if err != nil {
+			return err
+		}
+		return q.adoptIngest(info)
+	})
+}
+
+// openLetters is openIngest for the dead-letter stream.
+func (q *queue) openLetters(ctx context.Context, now bool) error {
+	return q.open(ctx, &q.letters, now, func() error {
+		info, err := q.obtain(ctx, letterConfig(q.tenant, q.current()))
+		if err != nil {
+			return err
+		}
+		q.setLetterCap(info.Config.MaxBytes)
+		return nil
+	})
+}
+
+func (q *queue) open(ctx context.Context, o *opening, now bool, attempt func() error) error {
+	if o.open.Load() {
+		return nil
+	}
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if o.open.Load() {
+		return nil
+	}
+	at := q.b.o.Now()
+	if failed := o.failure(); failed != nil && !now && at.Sub(*o.tried.Load()) < q.b.o.OpenInterval {
+		return failed
+	}
+	o.tried.Store(&at)
+	if err := attempt(); err != nil {
+		q.log.Error("queue cannot be opened", "error", err)
+		o.err.Store(&err)
+		return err
+	}
+	o.err.Store(nil)
+	o.open.Store(true)
+	return nil
+}
+
+// obtain returns the stream as the server has it, or creates it.
+func (q *queue) obtain(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	info, err := q.b.link.info(context.WithoutCancel(ctx), cfg.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return q.b.link.create(ctx, cfg)
+	}
+	return info, err
+}
+
+// adoptIngest takes over the stream's state: at first opening, and again
+// whenever the streams were reopened below.
+func (q *queue) adoptIngest(info *jetstream.StreamInfo) error {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	epoch := uint64(info.Created.UnixNano())
+	state, err := q.loadAcked(epoch, info)
+	if err != nil {
+		return err
+	}
+	q.setApplied(info.Config.MaxBytes)
+	q.mu.Lock()
+	again := q.epoch == epoch
+	q.epoch, q.first, q.last = epoch, info.State.FirstSeq, info.State.LastSeq
+	q.acked = state
+	q.generation++
+	if q.source != nil {
+		q.source.resetLocked(!again)
+	}
+	last := q.last
+	q.mu.Unlock()
+	q.adoptFeed(last, again)
+	return nil
+}
+
+// loadAcked reads what was acknowledged in the stream. What the stream does
+// not hold any more counts as acknowledged; what it does not hold yet cannot
+// be, or a chunk that gets the sequence later would never be delivered.
+// ackMu is held.
+func (q *queue) loadAcked(epoch uint64, info *jetstream.StreamInfo) (acked, error) {
+	path := filepath.Join(q.b.acksDir, string(q.tenant)+".acks")
+	if q.ledger != nil {
+		if err := q.ledger.close(); err != nil {
+			return acked{}, err
+		}
+	}
+	l, state, found, err := openLedger(path)
+	if err != nil {
+		return acked{}, err
+	}
+	q.ledger = l
+	first, last := info.State.FirstSeq, info.State.LastSeq
+	if !found || state.epoch != epoch {
+		if info.State.Msgs > 0 {
+			q.log.Warn("no record of what was delivered: all kept chunks are delivered again",
+				"file", path, "chunks", info.State.Msgs)
+		}
+		state = acked{epoch: epoch}
+	}
+	beyond := state.floor > last || (len(state.above) > 0 && state.above[len(state.above)-1].hi > last)
+	if beyond {
+		q.log.Error("the stream lost its newest chunks", "stream", ingestStream(q.tenant), "last", last, "acknowledged", state.floor)
+		state = state.upTo(last)
+	}
+	if first > 0 && state.floor < first-1 {
+		state.floor = first - 1
+		state.above, state.floor = state.above.advance(state.floor)
+	}
+	if !found || beyond || state.epoch != epoch || l.broken {
+		return state, l.rewrite(&state)
+	}
+	return state, nil
+}
+
+// upTo cuts the record at last.
+func (a acked) upTo(last uint64) acked {
+	out := acked{epoch: a.epoch, floor: min(a.floor, last)}
+	for _, s := range a.above {
+		if s.lo <= last {
+			out.above = append(out.above, span{s.lo, min(s.hi, last)})
+		}
+	}
+	return out
+}
+
+// done reports whether seq needs no delivery.
+func (a *acked) done(seq uint64) bool {
+	if seq <= a.floor {
+		return true
+	}
+	_, ok := a.above.find(seq)
+	return ok
+}
+
+func (a *acked) add(s span) {
+	a.above = a.above.add(s)
+	a.above, a.floor = a.above.advance(a.floor)
+}
+
+func (q *queue) asked() int64 {
+	q.budgetMu.Lock()
+	defer q.budgetMu.Unlock()
+	return q.budget
+}
+
+// current is the budget that is applied, or will be.
+func (q *queue) current() int64 {
+	q.budgetMu.Lock()
+	defer q.budgetMu.Unlock()
+	if q.applied > 0 {
+		return q.applied
+	}
+	return q.budget
+}
+
+func (q *queue) setApplied(bytes int64) {
+	q.budgetMu.Lock()
+	q.applied = bytes
+	q.budgetMu.Unlock()
+}
+
+func (q *queue) setLetterCap(bytes int64) {
+	q.budgetMu.Lock()
+	q.letterCap = bytes
+	q.budgetMu.Unlock()
+}
+
+func (q *queue) caps() (applied, letters int64) {
+	q.budgetMu.Lock()
+	defer q.budgetMu.Unlock()
+	return q.applied, q.letterCap
+}
+
+func (q *queue) position(seq uint64) mq.Position {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return mq.Position{Epoch: q.epoch, Seq: seq}
+}
+
+// acknowledge records sequences as delivered for good.
+func (q *queue) acknowledge(epoch uint64, seqs []uint64) error {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	add, ok := q.unacked(epoch, seqs)
+	if !ok || len(add) == 0 {
+		return nil
+	}
+	err := q.ledger.append(add)
+	if errors.Is(err, errRewrite) {
+		state := q.ackedCopy()
+		for _, s := range add {
+			state.add(s)
+		}
+		err = q.ledger.rewrite(&state)
+	}
+	if err != nil {
+		return fmt.Errorf("tenant %s: %w", q.tenant, err)
+	}
+	q.settle(add)
+	return nil
+}
+
+// unacked returns those of seqs that are not acknowledged; ok is false when
+// they are of a stream that is gone.
+func (q *queue) unacked(epoch uint64, seqs []uint64) (add []span, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if epoch != q.epoch {
+		return nil, false
+	}
+	fresh := seqs[:0]
+	for _, seq := range seqs {
+		if !q.acked.done(seq) {
+			fresh = append(fresh, seq)
+		}
+	}
+	return merged(fresh), true
+}
+
+func (q *queue) ackedCopy() acked {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return acked{epoch: q.acked.epoch, floor: q.acked.floor, above: append(spans(nil), q.acked.above...)}
+}
+
+// settle marks what the ledger now says; ackMu is held.
+func (q *queue) settle(add []span) {
+	q.mu.Lock()
+	for _, s := range add {
+		q.acked.add(s)
+		if q.source != nil {
+			q.source.ackedLocked(s)
+		}
+	}
+	n := len(q.acked.above)
+	q.mu.Unlock()
+	if !q.ledger.long(n) {
+		return
+	}
+	state := q.ackedCopy()
+	if err := q.ledger.rewrite(&state); err != nil {
+		// The longer file is still right.
+		q.log.Warn("acknowledgements are not compacted", "error", err)
+	}
+}
+
+// close syncs and closes the ledger.
+func (q *queue) close() error {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	if q.ledger == nil {
+		return nil
+	}
+	return q.ledger.close()
+}
+
+func (q *queue) syncLedger() {
+	q.ackMu.Lock()
+	defer q.ackMu.Unlock()
+	if q.ledger == nil {
+		return
+	}
+	if err := q.ledger.sync(); err != nil {
+		q.log.Error("acknowledgements are not on disk", "error", err)
+	}
+}
+
+// removeTemp drops what a replaced ledger left behind when cut short.
+func removeTemp(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/wire"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Reasons of a mq.ReplayGap.
+const (
+	gapRetention = "retention"
+	gapReset     = "reset"
+)
+
+// Replay implements mq.Broker. When history is purged while a replay reads it
+// the error is a *mq.ReplayGap too, after the chunks before the gap.
+func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	ctx, cancel := b.bind(ctx)
+	defer cancel()
+	q, ok := b.known(t.Tenant)
+	if !ok || !q.ingest.open.Load() {
+		return absent(q, from)
+	}
+	if err := q.replay(ctx, t, from, until, handle); err != nil {
+		return fmt.Errorf("replay table %q of tenant %s: %w", t.Table, t.Tenant, err)
+	}
+	return nil
+}
+
+// absent answers for a queue that is not open: one that was never written has
+// no history, so a position in it is of another.
+func absent(q *queue, from mq.Position) error {
+	if q != nil && q.ingest.failure() != nil {
+		return fmt.Errorf("%w: %w", mq.ErrUnavailable, q.ingest.failure())
+	}
+	if from.IsZero() {
+		return nil
+	}
+	return &mq.ReplayGap{Reason: gapReset}
+}
+
+func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
+	epoch, last, err := q.replayRange(from, until)
+	if err != nil {
+		return err
+	}
+	subject := wire.Ingest(t)
+	for next := from.Seq + 1; next <= last; {
+		msgs, err := q.b.reads.from(ctx, ingestStream(q.tenant), subject, next, readBatch, readBytes)
+		if gap := q.gapAt(epoch, next); gap != nil {
+			return gap
+		}
+		if errors.Is(err, errNoMessage) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range msgs {
+			if m.seq > last {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			if err := handle(wire.DecodeChunk(m.subject, m.header, m.data), mq.Position{Epoch: epoch, Seq: m.seq}); err != nil {
+				return err
+			}
+			next = m.seq + 1
+		}
+	}
+	return nil
+}
+
+// replayRange checks both ends against what is kept.
+func (q *queue) replayRange(from, until mq.Position) (epoch, last uint64, err error) {
+	q.mu.Lock()
+	epoch, last = q.epoch, min(until.Seq, q.last)
+	q.mu.Unlock()
+	if (!from.IsZero() && from.Epoch != epoch) || (!until.IsZero() && until.Epoch != epoch) {
+		return 0, 0, &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
+	}
+	if gap := q.gapAt(epoch, from.Seq+1); gap != nil && from.Seq < last {
+		return 0, 0, gap
+	}
+	return epoch, last, nil
+}
+
+// gapAt says whether what begins at next is no longer whole.
+func (q *queue) gapAt(epoch, next uint64) error {
+	q.mu.Lock()
+	same, first := q.epoch == epoch, q.first
+	q.mu.Unlock()
+	switch {
+	case !same:
+		return &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
+	case next < first:
+		return &mq.ReplayGap{Reason: gapRetention, First: q.firstKept()}
+	}
+	return nil
+}
+
+// firstKept is the oldest position kept, zero when the stream is empty.
+func (q *queue) firstKept() mq.Position {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.first > q.last {
+		return mq.Position{}
+	}
+	return mq.Position{Epoch: q.epoch, Seq: max(q.first, 1)}
+}
+
+// Tail implements mq.Broker.
+func (b *Broker) Tail(ctx context.Context, t tenant.ID) (mq.Position, error) {
+	if err := b.enter(); err != nil {
+		return mq.Position{}, err
+	}
+	defer b.leave()
+	q, ok := b.known(t)
+	if !ok {
+		return mq.Position{}, ctx.Err()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.last == 0 {
+		return mq.Position{}, ctx.Err()
+	}
+	return mq.Position{Epoch: q.epoch, Seq: q.last}, ctx.Err()
+}
+
+// PositionAt implements mq.Broker. Chunks are found by the time they were
+// stored, which is never before they were received: the position may come
+// before a few chunks received earlier, never after one received later.
+func (b *Broker) PositionAt(ctx context.Context, t tenant.ID, at time.Time) (mq.Position, error) {
+	if err := b.enter(); err != nil {
+		return mq.Position{}, err
+	}
+	defer b.leave()
+	ctx, cancel := b.bind(ctx)
+	defer cancel()
+	q, ok := b.known(t)
+	if !ok || !q.ingest.open.Load() {
+		return mq.Position{}, ctx.Err()
+	}
+	tail := q.position(0)
+	q.mu.Lock()
+	tail.Seq = q.last
+	q.mu.Unlock()
+	m, err := q.b.reads.since(ctx, ingestStream(t), at)
+	if errors.Is(err, errNoMessage) {
+		return tail, nil
+	}
+	if err != nil {
+		return mq.Position{}, fmt.Errorf("find position in queue of tenant %s: %w", t, err)
+	}
+	return mq.Position{Epoch: tail.Epoch, Seq: m.seq - 1}, nil
+}

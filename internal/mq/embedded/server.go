@@ -1,0 +1,185 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// serverStart covers reading a large store again after a crash.
+	serverStart = 10 * time.Minute
+	// maxPayload leaves room for a dead letter that holds a whole message.
+	maxPayload = 4 << 20
+	maxPending = 256 << 20
+	memStore   = 64 << 20
+)
+
+// link is the server in this process and the two connections to it: one for
+// publishing, so that no read of old data ever stands before a publish, and
+// one for everything else. Connections outlive a restart of the server.
+type link struct {
+	dir    string
+	log    *slog.Logger
+	server atomic.Pointer[server.Server]
+	pub    *nats.Conn
+	api    *nats.Conn
+	js     jetstream.JetStream
+}
+
+// startLink starts the server on dir and connects. lost is called when the
+// publishing connection broke, as answers under way on it are then gone.
+func startLink(dir string, log *slog.Logger, lost func()) (*link, error) {
+	l := &link{dir: dir, log: log}
+	if err := l.startServer(); err != nil {
+		return nil, err
+	}
+	if err := l.connect(lost); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *link) startServer() error {
+	srv, err := server.NewServer(serverOptions(l.dir))
+	if err != nil {
+		return fmt.Errorf("build queue server: %w", err)
+	}
+	srv.SetLoggerV2(&serverLog{log: l.log}, false, false, false)
+	go srv.Start()
+	if !srv.ReadyForConnections(serverStart) || !srv.JetStreamEnabled() {
+		srv.Shutdown()
+		srv.WaitForShutdown()
+		return fmt.Errorf("queue server on %s did not start", l.dir)
+	}
+	l.server.Store(srv)
+	return nil
+}
+
+// InProcessConn connects to the server there is now.
+func (l *link) InProcessConn() (net.Conn, error) {
+	return l.server.Load().InProcessConn()
+}
+
+func serverOptions(dir string) *server.Options {
+	return &server.Options{
+		ServerName:         "wavehouse",
+		DontListen:         true,
+		NoSigs:             true,
+		NoSystemAccount:    true,
+		MaxPayload:         maxPayload,
+		MaxPending:         maxPending,
+		MaxControlLine:     32 << 10,
+		WriteDeadline:      time.Minute,
+		JetStream:          true,
+		StoreDir:           dir,
+		SyncAlways:         true,
+		JetStreamMaxMemory: memStore,
+		// Out of reach: budgets are caps, not reservations, and the free
+		// space of the volume is watched instead. At the top it overflows.
+		JetStreamMaxStore: math.MaxInt64 / 2,
+	}
+}
+
+func (l *link) connect(lost func()) (err error) {
+	if l.pub, err = l.dial("publish", lost); err != nil {
+		return err
+	}
+	if l.api, err = l.dial("api", func() {}); err != nil {
+		return err
+	}
+	l.js, err = jetstream.New(l.api, jetstream.WithDefaultTimeout(apiTimeout))
+	return err
+}
+
+func (l *link) dial(name string, lost func()) (*nats.Conn, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(l), nats.Name(name),
+		nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		// A publish without a connection fails at once instead of waiting in
+		// a buffer where its outcome would be unknown.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { lost() }))
+	if err != nil {
+		return nil, fmt.Errorf("connect to queue server: %w", err)
+	}
+	return nc, nil
+}
+
+// restart replaces the server, which opens all streams from disk: a stream
+// that met a write error refuses everything until then. (The server can also
+// reopen JetStream alone, but then leaves goroutines of the former behind.)
+func (l *link) restart() error {
+	l.stopServer()
+	if err := l.startServer(); err != nil {
+		return err
+	}
+	for end := time.Now().Add(apiTimeout); l.ready() != nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("reconnect to queue server: %w", l.ready())
+		}
+	}
+	return nil
+}
+
+func (l *link) stopServer() {
+	srv := l.server.Load()
+	srv.Shutdown()
+	srv.WaitForShutdown()
+}
+
+// storeClosed reports whether the server closed its store by itself.
+func (l *link) storeClosed() bool { return !l.server.Load().JetStreamEnabled() }
+
+// ready is nil when the server can be asked.
+func (l *link) ready() error {
+	switch {
+	case l.storeClosed():
+		return errors.New("the store is closed")
+	case !l.pub.IsConnected() || !l.api.IsConnected():
+		return errors.New("not connected")
+	}
+	return nil
+}
+
+func (l *link) close() {
+	for _, nc := range []*nats.Conn{l.pub, l.api} {
+		if nc != nil {
+			nc.Close()
+		}
+	}
+	l.stopServer()
+}
+
+// streamDir is where the server keeps a stream.
+func (l *link) streamDir(name string) string {
+	return filepath.Join(l.streamsDir(), name)
+}
+
+func (l *link) streamsDir() string {
+	return filepath.Join(l.dir, "jetstream", "$G", "streams")
+}
+
+// serverLog passes the server's own log on; what it calls a notice is detail
+// to the reader of ours.
+type serverLog struct{ log *slog.Logger }
+
+func (s *serverLog) write(f func(string, ...any), format string, v []any) {
+	f("queue server: " + fmt.Sprintf(format, v...))
+}
+
+func (s *serverLog) Noticef(format string, v ...any) { s.write(s.log.Debug, format, v) }
+func (s *serverLog) Warnf(format string, v ...any)   { s.write(s.log.Warn, format, v) }
+func (s *serverLog) Errorf(format string, v ...any)  { s.write(s.log.Error, format, v) }
+func (s *serverLog) Fatalf(format string, v ...any)  { s.write(s.log.Error, format, v) }
+func (s *serverLog) Debugf(string, ...any)           {}
+func (s *serverLog) Tracef(string, ...any)           {}

@@ -1,0 +1,84 @@
+package embedded
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+const (
+	// reserve is what a volume must have free: a twentieth of it, but no more
+	// than 1 GiB.
+	reserveShare = 20
+	maxReserve   = 1 << 30
+	// recheckBytes is how much may be published between two looks.
+	recheckBytes = 32 << 20
+)
+
+// space watches the free space of the volume, so that ingest is refused
+// before the disk is full.
+type space struct {
+	ask     func() (free, total uint64, err error)
+	log     *slog.Logger
+	cause   atomic.Pointer[error]
+	written atomic.Int64
+
+	mu      sync.Mutex
+	failing bool
+}
+
+func newSpace(o Options, log *slog.Logger) *space {
+	s := &space{ask: o.FreeSpace, log: log}
+	s.check()
+	return s
+}
+
+// full is the reason to refuse a message of n bytes, or nil.
+func (s *space) full(n int64) error {
+	if s.written.Add(n) > recheckBytes {
+		s.check()
+	}
+	if p := s.cause.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// check looks at the volume. A volume that was full must have a tenth more
+// than the reserve before it is used again.
+func (s *space) check() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written.Store(0)
+	free, total, err := s.ask()
+	if err != nil {
+		s.unknown(err)
+		return
+	}
+	s.failing = false
+	reserve := min(total/reserveShare, maxReserve)
+	was := s.cause.Load() != nil
+	if was {
+		reserve += reserve / 10
+	}
+	switch low := free < reserve; {
+	case low && !was:
+		err := fmt.Errorf("%w: the volume has %d of %d bytes free, less than the %d kept back", mq.ErrFull, free, total, reserve)
+		s.cause.Store(&err)
+		s.log.Error("queue volume is full: ingest is refused", "free", free, "total", total, "reserve", reserve)
+	case !low && was:
+		s.cause.Store(nil)
+		s.log.Info("queue volume has room again: ingest is accepted", "free", free, "total", total)
+	}
+}
+
+// unknown keeps the last verdict: not to know is no reason to refuse.
+func (s *space) unknown(err error) {
+	if !s.failing {
+		s.failing = true
+		s.log.Error("free space of the queue volume is unknown", "error", err)
+	}
+}

@@ -1,0 +1,169 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+const (
+	ingestPrefix = "INGEST_"
+	letterPrefix = "DLQ_"
+)
+
+func ingestStream(t tenant.ID) string { return ingestPrefix + string(t) }
+func letterStream(t tenant.ID) string { return letterPrefix + string(t) }
+
+func ingestConfig(t tenant.ID, budget int64, duplicates time.Duration) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: ingestStream(t), Subjects: []string{"ingest." + string(t) + ".>"},
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		Discard: jetstream.DiscardNew, MaxBytes: budget, MaxMsgs: -1, MaxMsgSize: -1,
+		Duplicates: duplicates, AllowDirect: true, Replicas: 1,
+	}
+}
+
+func letterConfig(t tenant.ID, budget int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: letterStream(t), Subjects: []string{"dlq." + string(t) + ".>"},
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		Discard: jetstream.DiscardOld, MaxBytes: max(budget/deadLetterShare, 1), MaxMsgs: -1, MaxMsgSize: -1,
+		Duplicates: time.Second, AllowDirect: true, Replicas: 1,
+	}
+}
+
+// listStreams asks for every stream's configuration and state.
+func (l *link) listStreams(ctx context.Context) ([]*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, 12*apiTimeout)
+	defer cancel()
+	lister := l.js.ListStreams(ctx)
+	var out []*jetstream.StreamInfo
+	for info := range lister.Info() {
+		out = append(out, info)
+	}
+	if err := lister.Err(); err != nil {
+		return nil, fmt.Errorf("list streams: %w", err)
+	}
+	return out, nil
+}
+
+// info asks for one stream; with subjects its messages per subject too.
+func (l *link) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	s, err := l.js.Stream(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	if len(opts) == 0 {
+		return s.CachedInfo(), nil
+	}
+	info, err := s.Info(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	return info, nil
+}
+
+// purgeBelow removes everything below seq.
+func (l *link) purgeBelow(ctx context.Context, name string, seq uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, 12*apiTimeout)
+	defer cancel()
+	s, err := l.js.Stream(ctx, name)
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(seq))
+	}
+	if err != nil {
+		return fmt.Errorf("purge stream %s: %w", name, err)
+	}
+	return nil
+}
+
+// create makes a stream that the server does not have. A folder that already
+// holds data of it is one the server could not open: it is left as it is.
+func (l *link) create(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	if err := l.clearLeftover(cfg.Name); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiTimeout)
+	defer cancel()
+	s, err := l.js.CreateStream(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("create stream %s in %s: %w", cfg.Name, l.streamDir(cfg.Name), err)
+	}
+	return s.CachedInfo(), nil
+}
+
+// clearLeftover removes the folder of a stream whose creation was cut short,
+// and fails when the folder holds data.
+func (l *link) clearLeftover(name string) error {
+	dir := l.streamDir(name)
+	data, err := holdsData(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("stream %s: %w", name, err)
+	case data:
+		return fmt.Errorf("stream %s in %s holds data but cannot be opened: restore it from a backup, or move the folder away to start empty", name, dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("stream %s: %w", name, err)
+	}
+	return nil
+}
+
+// holdsData looks for a message block with content.
+func holdsData(dir string) (bool, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "msgs"))
+	if os.IsNotExist(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil && !os.IsNotExist(err) {
+			return false, err
+		}
+		if err == nil && strings.HasSuffix(e.Name(), ".blk") && info.Size() > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// foldersOnDisk lists the names of streams that have a folder.
+func (l *link) foldersOnDisk() ([]string, error) {
+	entries, err := os.ReadDir(l.streamsDir())
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list stored streams: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && e.Type()&fs.ModeSymlink == 0 {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// tenantOf reads the tenant from a stream's name.
+func tenantOf(name, prefix string) (tenant.ID, bool) {
+	id, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return "", false
+	}
+	t, err := tenant.Parse(id)
+	return t, err == nil
+}

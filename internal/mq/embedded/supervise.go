@@ -1,0 +1,150 @@
+package embedded
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+const (
+	// drainFor is how long publishes may finish before the streams are closed.
+	drainFor = 2 * time.Second
+	// syncEvery is how often acknowledgements are made to outlive the machine.
+	syncEvery = 2 * time.Second
+)
+
+// supervise is the broker's clockwork: free space, ledgers on disk, answers
+// that never came, a store that closed itself.
+func (b *Broker) supervise() {
+	tick := time.NewTicker(b.o.WatchInterval)
+	defer tick.Stop()
+	var synced, reset time.Time
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case now := <-tick.C:
+			b.watchSpace()
+			if now.Sub(synced) >= syncEvery {
+				synced = now
+				b.syncLedgers()
+			}
+			if b.stale.Load() {
+				b.catchUp()
+			}
+			if lost := b.lostAnswers(now); (lost || b.link.storeClosed()) && now.Sub(reset) >= b.o.resetEvery {
+				reset = now
+				b.reopen()
+			}
+		}
+	}
+}
+
+func (b *Broker) watchSpace() {
+	b.space.check()
+	if b.space.full(0) == nil {
+		return
+	}
+	for _, q := range b.all() {
+		q.purgeAll(b.ctx)
+	}
+}
+
+func (b *Broker) syncLedgers() {
+	for _, q := range b.all() {
+		q.syncLedger()
+	}
+}
+
+// lostAnswers gives up on messages that were never answered, which a stream
+// does after a failed write until it is opened again.
+func (b *Broker) lostAnswers(now time.Time) bool {
+	err := fmt.Errorf("%w: no answer in %s", mq.ErrOutcomeUnknown, b.o.lostAfter)
+	lost := b.pubs.failBefore(now.Add(-b.o.lostAfter), err)
+	for q := range lost {
+		q.log.Error("the store does not answer: it is opened again", "stream", ingestStream(q.tenant))
+	}
+	return len(lost) > 0
+}
+
+// reopen restarts the server, which opens all streams from disk. Publishes wait for it.
+func (b *Broker) reopen() {
+	b.gate.Lock()
+	defer b.gate.Unlock()
+	b.drain()
+	err := b.link.restart()
+	b.pubs.fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
+	if err != nil {
+		b.log.Error("the store cannot be opened", "error", err)
+		return
+	}
+	b.refresh()
+}
+
+// onDisconnect ends the publishes whose answers were lost with a connection.
+func (b *Broker) onDisconnect() {
+	if b.ctx.Err() != nil || b.pubs == nil {
+		return
+	}
+	b.pubs.fail(fmt.Errorf("%w: the connection was lost", mq.ErrOutcomeUnknown))
+	b.stale.Store(true)
+}
+
+// catchUp takes note of what was stored while its answers were lost.
+func (b *Broker) catchUp() {
+	b.gate.Lock()
+	defer b.gate.Unlock()
+	if b.drain() {
+		b.stale.Store(false)
+		b.refresh()
+	}
+}
+
+// drain waits until no message is unanswered; the gate is closed.
+func (b *Broker) drain() bool {
+	for end := time.Now().Add(drainFor); b.pubs.waiting() > 0; {
+		if time.Now().After(end) || b.ctx.Err() != nil {
+			return false
+		}
+		sleep(b.ctx, 10*time.Millisecond)
+	}
+	return true
+}
+
+// refresh takes over every stream's state again, as messages may have been
+// stored whose answers were lost; the gate is closed
+// and no message is unanswered.
+func (b *Broker) refresh() {
+	infos, err := b.link.listStreams(b.ctx)
+	if err != nil {
+		b.log.Error("the store's state is unknown", "error", err)
+		return
+	}
+	byName := map[string]*jetstream.StreamInfo{}
+	for _, info := range infos {
+		byName[info.Config.Name] = info
+	}
+	for _, q := range b.all() {
+		if !q.ingest.open.Load() {
+			continue
+		}
+		err := fmt.Errorf("stream %s in %s cannot be opened", ingestStream(q.tenant), b.link.streamDir(ingestStream(q.tenant)))
+		if info := byName[ingestStream(q.tenant)]; info != nil {
+			err = q.adoptIngest(info)
+		}
+		if err != nil {
+			q.ingest.open.Store(false)
+			q.recovered(&q.ingest, err)
+		}
+	}
+}
+
+// waiting counts messages that are not answered.
+func (p *publisher) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.wait)
+}

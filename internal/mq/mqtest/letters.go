@@ -1,0 +1,176 @@
+package mqtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+func letterCases() []testCase {
+	return []testCase{
+		{name: "letters/come back as they were parked", needs: anyBroker, run: letterContent},
+		{name: "letters/counted per table", needs: anyBroker, run: letterCounts},
+		{name: "letters/listed by cursor", needs: anyBroker, run: letterPages},
+		{name: "letters/discarded", needs: anyBroker, run: letterDiscard},
+		{name: "letters/smaller budget does not drop them", needs: func(c Capabilities) bool { return c.PerTenantBudget }, run: letterBudget},
+	}
+}
+
+// Letter returns a dead letter of a table.
+func Letter(t tenant.ID, table, row string) mq.DeadLetter {
+	c := Chunk(t, table, "")
+	c.Rows, c.Encoding = 1, ""
+	return mq.DeadLetter{
+		Topic: c.Topic, Header: c.Header, Row: []byte(row),
+		Error: " Code: 27. é%0a\r\n\tCannot parse\x00 ", Code: "27",
+		At:     time.Date(2026, 4, 5, 6, 7, 8, 9, time.UTC),
+		Source: mq.Position{Epoch: 1 << 60, Seq: 12}, SourceRow: 7,
+	}
+}
+
+func park(t *testing.T, b mq.Broker, id tenant.ID, table string, n int) {
+	t.Helper()
+	var letters []mq.DeadLetter
+	for i := range n {
+		letters = append(letters, Letter(id, table, fmt.Sprint("row ", i)))
+	}
+	require.NoError(t, b.Park(t.Context(), letters...))
+}
+
+func lettersOf(t *testing.T, b mq.Broker, id tenant.ID) mq.DeadLetterStore {
+	t.Helper()
+	s, err := b.DeadLetters(id)
+	require.NoError(t, err)
+	return s
+}
+
+func list(t *testing.T, s mq.DeadLetterStore, table string) []mq.DeadLetter {
+	t.Helper()
+	page, err := s.List(t.Context(), table, 1000, "")
+	require.NoError(t, err)
+	require.Empty(t, page.Next)
+	return page.Letters
+}
+
+func letterContent(t *testing.T, s Store) {
+	b := open(t, s)
+	whole := Letter("birch", "a b", "row")
+	raw := mq.DeadLetter{Topic: mq.Topic{Tenant: "birch"}, Row: []byte("not a chunk"), At: whole.At, Error: "unreadable", Code: "message.malformed"}
+	require.NoError(t, b.Park(t.Context(), whole, raw))
+	b = reopen(t, s, b)
+	store := lettersOf(t, b, "birch")
+	for _, want := range []mq.DeadLetter{whole, raw} {
+		got := list(t, store, want.Table)
+		require.Len(t, got, 1)
+		require.NotEmpty(t, got[0].ID)
+		want.ID = got[0].ID
+		require.Equal(t, want, got[0])
+		one, ok, err := store.Get(t.Context(), want.ID)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, want, one)
+	}
+	for _, id := range []string{"", "nonsense", got(list(t, store, "a b")).ID + "9"} {
+		_, ok, err := store.Get(t.Context(), id)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+}
+
+func got(l []mq.DeadLetter) mq.DeadLetter { return l[0] }
+
+func letterCounts(t *testing.T, s Store) {
+	b := open(t, s)
+	counts, err := lettersOf(t, b, "birch").Counts(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, counts)
+	park(t, b, "birch", "a", 3)
+	park(t, b, "birch", "a.b", 300)
+	park(t, b, "birch", "b", 1)
+	park(t, b, "cedar", "a", 2)
+	counts, err = lettersOf(t, b, "birch").Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"a": 3, "a.b": 300, "b": 1}, counts)
+	require.Len(t, list(t, lettersOf(t, b, "birch"), "a"), 3)
+	require.Len(t, list(t, lettersOf(t, b, "cedar"), "a"), 2)
+	require.Empty(t, list(t, lettersOf(t, b, "cedar"), "b"))
+	require.Empty(t, list(t, lettersOf(t, b, "dogwood"), "b"))
+	require.EqualValues(t, 304, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+}
+
+func letterPages(t *testing.T, s Store) {
+	b := open(t, s)
+	park(t, b, "birch", "a", 7)
+	park(t, b, "birch", "other", 4)
+	park(t, b, "birch", "a", 5)
+	store := lettersOf(t, b, "birch")
+	var rows []string
+	pages, cursor := 0, ""
+	for {
+		page, err := store.List(t.Context(), "a", 4, cursor)
+		require.NoError(t, err)
+		for _, l := range page.Letters {
+			rows = append(rows, string(l.Row))
+		}
+		pages++
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	require.Equal(t, 3, pages)
+	require.Len(t, rows, 12)
+	require.Equal(t, "row 0", rows[0])
+	require.Equal(t, "row 6", rows[6])
+	require.Equal(t, "row 4", rows[11])
+	for _, limit := range []int{0, -1, 1001} {
+		_, err := store.List(t.Context(), "a", limit, "")
+		require.Error(t, err)
+	}
+	_, err := store.List(t.Context(), "a", 4, "garbage")
+	require.Error(t, err)
+}
+
+func letterDiscard(t *testing.T, s Store) {
+	b := open(t, s)
+	store := lettersOf(t, b, "birch")
+	n, err := store.Discard(t.Context(), "x")
+	require.NoError(t, err)
+	require.Zero(t, n)
+	park(t, b, "birch", "a", 5)
+	letters := list(t, store, "a")
+	n, err = store.Discard(t.Context(), letters[1].ID, letters[3].ID, letters[1].ID, "nonsense")
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	b = reopen(t, s, b)
+	left := list(t, lettersOf(t, b, "birch"), "a")
+	require.Equal(t, []mq.DeadLetter{letters[0], letters[2], letters[4]}, left)
+}
+
+func letterBudget(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, b.SetBudget(t.Context(), "birch", 10<<20))
+	publishMany(t, b, "birch", "t", 1)
+	park(t, b, "birch", "a", 100)
+	err := b.SetBudget(t.Context(), "birch", 20<<10)
+	require.ErrorIs(t, err, mq.ErrBudgetNotApplied)
+	st := b.Status(t.Context()).Tenants["birch"]
+	require.EqualValues(t, 10<<20, st.Budget, "neither stream is resized")
+	store := lettersOf(t, b, "birch")
+	letters := list(t, store, "a")
+	require.Len(t, letters, 100)
+	publish(t, b, Chunk("birch", "t", string(make([]byte, 100<<10))))
+	var ids []string
+	for _, l := range letters {
+		ids = append(ids, l.ID)
+	}
+	n, err := store.Discard(t.Context(), ids...)
+	require.NoError(t, err)
+	require.Equal(t, 100, n)
+	require.EqualValues(t, 20<<10, b.Status(t.Context()).Tenants["birch"].Budget, "applied once there is room")
+	require.Error(t, b.SetBudget(t.Context(), "birch", 0))
+}

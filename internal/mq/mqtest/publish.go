@@ -1,0 +1,148 @@
+package mqtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+func publishCases() []testCase {
+	return []testCase{
+		{name: "publish/durable over restart", needs: anyBroker, run: durable},
+		{name: "publish/duplicate ids are dropped", needs: anyBroker, run: duplicates},
+		{name: "publish/lost answer retried under one id stores once", needs: anyBroker, run: lostAnswer},
+		{name: "publish/ended context stores nothing", needs: anyBroker, run: endedContext},
+		{name: "publish/too large", needs: anyBroker, run: tooLarge},
+		{name: "publish/full queue is its tenant's alone and clears", needs: func(c Capabilities) bool { return c.PerTenantBudget }, run: fullQueue},
+	}
+}
+
+func durable(t *testing.T, s Store) {
+	b := open(t, s)
+	tables := []string{"plain", "a.b", "weird é/%.* >", ""}
+	var want []mq.Chunk
+	for n := range 40 {
+		c := Chunk("birch", tables[n%len(tables)], fmt.Sprint("row ", n))
+		if n%5 == 0 {
+			c.ID = fmt.Sprint("id % \r\n", n)
+		}
+		want = append(want, c)
+		publish(t, b, c)
+	}
+	publishMany(t, b, "cedar", "t", 3)
+	b = reopen(t, s, b)
+	in, _ := consume(t, b)
+	in.await(t, 43)
+	var got []mq.Chunk
+	for _, d := range in.list() {
+		if d.Chunk().Tenant == "birch" {
+			got = append(got, d.Chunk())
+		}
+		assert.Equal(t, 1, d.Attempt())
+	}
+	require.Equal(t, want, got)
+}
+
+func duplicates(t *testing.T, s Store) {
+	b := open(t, s)
+	c := Chunk("birch", "t", "once")
+	c.ID = "same"
+	first := publish(t, b, c)
+	publish(t, b, Chunk("birch", "t", "between"))
+	require.Equal(t, first, publish(t, b, c))
+	c.Tenant = "cedar"
+	publish(t, b, c)
+	c.Tenant, c.ID = "birch", "other"
+	require.NotEqual(t, first, publish(t, b, c))
+	b = reopen(t, s, b)
+	c.ID = "same"
+	require.Equal(t, first, publish(t, b, c), "after a restart")
+	in, _ := consume(t, b)
+	in.await(t, 4)
+	in.settled(t, b, "birch", 4)
+}
+
+// lostAnswer ends the publisher's context at every moment around the send.
+func lostAnswer(t *testing.T, s Store) {
+	b := open(t, s)
+	publish(t, b, Chunk("birch", "t", "opens the queue"))
+	unknown := 0
+	for n := range 60 {
+		c := Chunk("birch", "t", fmt.Sprint("chunk ", n))
+		c.ID = fmt.Sprint("id", n)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n*15)*time.Microsecond)
+		_, err := b.Publish(ctx, c)
+		cancel()
+		if err != nil {
+			require.True(t, errors.Is(err, mq.ErrOutcomeUnknown) || errors.Is(err, mq.ErrUnavailable), "%v", err)
+		}
+		if errors.Is(err, mq.ErrOutcomeUnknown) {
+			unknown++
+		}
+		publish(t, b, c)
+	}
+	require.Positive(t, unknown, "no publish was cut off between send and answer")
+	in, _ := consume(t, b)
+	in.await(t, 61)
+	in.settled(t, b, "birch", 61)
+}
+
+func endedContext(t *testing.T, s Store) {
+	b := open(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := b.Publish(ctx, Chunk("birch", "t", "never"))
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+	publish(t, b, Chunk("birch", "t", "first"))
+	_, err = b.Publish(ctx, Chunk("birch", "t", "never"))
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	in, _ := consume(t, b)
+	in.await(t, 1)
+	in.settled(t, b, "birch", 1)
+}
+
+func tooLarge(t *testing.T, s Store) {
+	b := open(t, s)
+	c := Chunk("birch", "t", "")
+	c.Body = make([]byte, mq.MaxChunkBytes)
+	_, err := b.Publish(t.Context(), c)
+	require.ErrorIs(t, err, mq.ErrTooLarge)
+	c.Body = bytes.Repeat([]byte{7}, mq.MaxChunkBytes-1024)
+	publish(t, b, c)
+	in, _ := consume(t, b)
+	require.Equal(t, c.Body, in.await(t, 1)[0].Chunk().Body)
+}
+
+func fullQueue(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, b.SetBudget(t.Context(), "birch", 200<<10))
+	body := string(bytes.Repeat([]byte("x"), 10<<10))
+	stored := 0
+	for {
+		_, err := b.Publish(t.Context(), Chunk("birch", "t", body))
+		if err != nil {
+			require.ErrorIs(t, err, mq.ErrFull)
+			break
+		}
+		stored++
+		require.Less(t, stored, 30)
+	}
+	require.Greater(t, stored, 15)
+	publishMany(t, b, "cedar", "t", 5)
+	in, c := consume(t, b)
+	got := in.await(t, stored+5)
+	require.Len(t, got, stored+5, "nothing was discarded to make room")
+	_, err := b.Publish(t.Context(), Chunk("birch", "t", body))
+	require.ErrorIs(t, err, mq.ErrFull)
+	require.NoError(t, c.Ack(got...))
+	publish(t, b, Chunk("birch", "t", body))
+}

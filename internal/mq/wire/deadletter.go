@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// Header names of a dead letter.
+const (
+	headerError      = "Dlq-Error"
+	headerCode       = "Dlq-Code"
+	headerAt         = "Dlq-At"
+	headerRowArrived = "Dlq-Received"
+	headerSource     = "Dlq-Source"
+)
+
+// MaxErrorBytes is how much of a dead letter's error text is kept.
+const MaxErrorBytes = 4 << 10
+
+// EncodeLetter returns the headers of a dead letter; its row is the body.
+func EncodeLetter(l *mq.DeadLetter) nats.Header {
+	h := nats.Header{}
+	putRows(h, &l.Header)
+	put(h, headerError, escapeText(clip(l.Error)))
+	put(h, headerCode, escapeText(clip(l.Code)))
+	put(h, headerAt, l.At.UTC().Format(time.RFC3339Nano))
+	if !l.Received.IsZero() {
+		put(h, headerRowArrived, l.Received.UTC().Format(time.RFC3339Nano))
+	}
+	put(h, headerSource, fmt.Sprintf("%d.%d.%d", l.Source.Epoch, l.Source.Seq, l.SourceRow))
+	return h
+}
+
+// DecodeLetter reads a stored dead letter; what is unreadable stays zero.
+func DecodeLetter(subject string, h nats.Header, row []byte) mq.DeadLetter {
+	l := mq.DeadLetter{Row: row}
+	l.Topic, _ = ParseTopic(subject)
+	l.Header, _ = takeRows(h)
+	l.Received, _ = time.Parse(time.RFC3339Nano, first(h, headerRowArrived))
+	l.Error = unescapeText(first(h, headerError))
+	l.Code = unescapeText(first(h, headerCode))
+	l.At, _ = time.Parse(time.RFC3339Nano, first(h, headerAt))
+	l.Source, l.SourceRow = parseSource(first(h, headerSource))
+	return l
+}
+
+func parseSource(s string) (mq.Position, int) {
+	parts := strings.Split(s, ".")
+	if len(parts) != 3 {
+		return mq.Position{}, 0
+	}
+	epoch, err1 := strconv.ParseUint(parts[0], 10, 64)
+	seq, err2 := strconv.ParseUint(parts[1], 10, 64)
+	row, err3 := strconv.Atoi(parts[2])
+	if err1 != nil || err2 != nil || err3 != nil {
+		return mq.Position{}, 0
+	}
+	return mq.Position{Epoch: epoch, Seq: seq}, row
+}
+
+func clip(s string) string {
+	if len(s) <= MaxErrorBytes {
+		return s
+	}
+	cut := MaxErrorBytes
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}
