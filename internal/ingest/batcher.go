@@ -58,6 +58,7 @@ func (w *Worker) schedule(b *batcher) {
 	if due {
 		b.disarm()
 		b.flying = true
+		*w.progress.counter(b.topic)++
 		w.flushes.Add(1)
 		go w.fly(b)
 		return

@@ -39,7 +39,9 @@ type Request struct {
 	Tenant tenant.ID
 	Table  *schema.Table
 	// Grant is what the sender may insert; nil refuses every column.
-	Grant  *policy.InsertGrant
+	Grant *policy.InsertGrant
+	// Claims are the sender's, for the grant's checks.
+	Claims map[string]any
 	Format record.InputFormat
 	// Body is decoded (not compressed). It is not changed and not kept.
 	Body          []byte
@@ -119,9 +121,12 @@ func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 }
 
 func (g *Gate) decoder(r *Request, table *schema.Table) *record.Decoder {
-	return table.Record.NewDecoder(r.Format, r.Body, record.DecodeOptions{
-		Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero,
-	})
+	o := record.DecodeOptions{Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero}
+	if r.Grant != nil {
+		bound := r.Grant.Bind(r.Claims, table.Record)
+		o.Checks, o.Refuse = bound.Checks, bound.Refuse
+	}
+	return table.Record.NewDecoder(r.Format, r.Body, o)
 }
 
 // allow judges the columns once per request; nil when all are allowed.

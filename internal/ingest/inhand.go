@@ -34,6 +34,7 @@ func (w *Worker) take(c *chunk) *batcher {
 	defer w.mu.Unlock()
 	c.extended = w.o.Now()
 	w.inHand[c.key] = c
+	w.progress.came(c)
 	b := w.batchers[c.topic]
 	if b == nil {
 		b = newBatcher(c.topic, newBackoff(w.o.BackoffMin, w.o.BackoffMax))

@@ -39,6 +39,7 @@ type Worker struct {
 	batchers map[mq.Topic]*batcher
 	inHand   map[chunkKey]*chunk
 	unacked  map[chunkKey]struct{}
+	progress *progress
 	draining bool
 	totals   totals
 }
@@ -59,6 +60,7 @@ func NewWorker(o WorkerOptions) *Worker {
 		batchers: make(map[mq.Topic]*batcher),
 		inHand:   make(map[chunkKey]*chunk),
 		unacked:  make(map[chunkKey]struct{}),
+		progress: newProgress(),
 	}
 	w.metrics = newWorkerMetrics(o.Metrics, w)
 	return w

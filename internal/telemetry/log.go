@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 )
 
 // LogOptions choose how the process logs.
@@ -21,7 +22,7 @@ type LogOptions struct {
 }
 
 // NewLogger returns a logger that writes to w and adds the attributes that
-// travel in a context (see With).
+// travel in a context (see Scope).
 func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, error) {
 	level, err := parseLevel(o.Level)
 	if err != nil {
@@ -54,22 +55,40 @@ func parseLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("log level %q: want debug, info, warn or error", s)
 }
 
-type attrsKey struct{}
+type scopeKey struct{}
 
-// With returns a context whose log records carry attrs besides those that ctx
-// carries already: a request's id, its tenant, its table.
-func With(ctx context.Context, attrs ...slog.Attr) context.Context {
-	have, _ := ctx.Value(attrsKey{}).([]slog.Attr)
-	all := make([]slog.Attr, 0, len(have)+len(attrs))
-	all = append(append(all, have...), attrs...)
-	return context.WithValue(ctx, attrsKey{}, all)
+// scope holds the attributes of one unit of work, a request for example.
+type scope struct {
+	mu    sync.Mutex
+	attrs []slog.Attr
+}
+
+// Scope returns a context whose log records carry attrs, and what Add adds to
+// them later.
+func Scope(ctx context.Context, attrs ...slog.Attr) context.Context {
+	return context.WithValue(ctx, scopeKey{}, &scope{attrs: attrs})
+}
+
+// Add puts attrs on every further record of the scope that ctx is in, those of
+// callers included: what a handler finds out, the access log shows. Without a
+// scope it does nothing.
+func Add(ctx context.Context, attrs ...slog.Attr) {
+	s, ok := ctx.Value(scopeKey{}).(*scope)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.attrs = append(s.attrs, attrs...)
 }
 
 type contextHandler struct{ slog.Handler }
 
 func (h contextHandler) Handle(ctx context.Context, r slog.Record) error {
-	if attrs, ok := ctx.Value(attrsKey{}).([]slog.Attr); ok {
-		r.AddAttrs(attrs...)
+	if s, ok := ctx.Value(scopeKey{}).(*scope); ok {
+		s.mu.Lock()
+		r.AddAttrs(s.attrs...)
+		s.mu.Unlock()
 	}
 	return h.Handler.Handle(ctx, r)
 }

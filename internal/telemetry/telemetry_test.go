@@ -17,22 +17,30 @@ func TestLoggerAddsWhatTheContextCarries(t *testing.T) {
 	var out bytes.Buffer
 	logger, err := NewLogger(&out, LogOptions{})
 	require.NoError(t, err)
-	ctx := With(context.Background(), slog.String("request_id", "r1"))
-	inner := With(ctx, slog.String("tenant", "birch"))
+	ctx := Scope(context.Background(), slog.String("request_id", "r1"))
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logger.InfoContext(ctx, "before")
+	Add(inner, slog.String("tenant", "birch"))
 	logger.With("component", "api").WithGroup("g").InfoContext(inner, "hello", "n", 1)
 	logger.InfoContext(ctx, "outer")
 	logger.Debug("not shown")
+	Add(context.Background(), slog.String("tenant", "none")) // no scope, no effect
+	logger.InfoContext(Scope(context.Background()), "another")
 
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
-	require.Len(t, lines, 2)
-	var first, second map[string]any
-	require.NoError(t, json.Unmarshal(lines[0], &first))
-	require.NoError(t, json.Unmarshal(lines[1], &second))
-	require.Equal(t, "api", first["component"])
-	require.Contains(t, string(lines[0]), `"request_id":"r1"`)
-	require.Contains(t, string(lines[0]), `"tenant":"birch"`)
-	require.Equal(t, "r1", second["request_id"])
-	require.NotContains(t, second, "tenant", "an inner context does not reach the outer one")
+	require.Len(t, lines, 4)
+	records := make([]map[string]any, len(lines))
+	for i, line := range lines {
+		require.NoError(t, json.Unmarshal(line, &records[i]))
+	}
+	require.NotContains(t, records[0], "tenant")
+	require.Equal(t, "api", records[1]["component"])
+	require.Contains(t, string(lines[1]), `"request_id":"r1"`)
+	require.Contains(t, string(lines[1]), `"tenant":"birch"`)
+	require.Equal(t, "r1", records[2]["request_id"])
+	require.Equal(t, "birch", records[2]["tenant"], "what was found out inside is said outside")
+	require.NotContains(t, records[3], "tenant")
 }
 
 func TestLogFormatsAndLevels(t *testing.T) {

@@ -46,6 +46,8 @@ type Broker struct {
 	// gate is held for reading by every send, and for writing while the
 	// streams are reopened.
 	gate sync.RWMutex
+	// reopening refuses what would wait long at the gate.
+	reopening atomic.Bool
 	// stale is set when answers were lost with a connection.
 	stale atomic.Bool
 	// recent counts the bytes kept for consumers.
@@ -255,10 +257,10 @@ func (b *Broker) Close(ctx context.Context) error {
 	}
 	b.cancel()
 	errs = append(errs, wait(ctx, &b.ops))
+	b.tasks.Wait() // it may be restarting the server
 	b.feeds.closeAll()
 	b.pubs.fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
 	b.link.close()
-	b.tasks.Wait()
 	for _, q := range b.all() {
 		errs = append(errs, q.close())
 	}

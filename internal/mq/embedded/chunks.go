@@ -83,6 +83,9 @@ func (b *Broker) attempt(ctx context.Context, q *queue, subject string, h nats.H
 
 // send passes the gate, which is closed while the streams are reopened.
 func (b *Broker) send(ctx context.Context, subject string, h nats.Header, body []byte, e *pending) error {
+	if b.reopening.Load() {
+		return fmt.Errorf("%w: the store is being opened again", mq.ErrUnavailable)
+	}
 	b.gate.RLock()
 	defer b.gate.RUnlock()
 	if err := ctx.Err(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // TestDiskFullBelowTheWatch fills a real volume that the watch believes to be
@@ -37,11 +38,12 @@ func TestDiskFullBelowTheWatch(t *testing.T) {
 		require.Less(t, n, 100)
 	}
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=64m"))
-	require.Eventually(t, func() bool {
-		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "room again"))
-		return err == nil
-	}, 30*time.Second, 20*time.Millisecond)
-	put(t, b, "cedar", "after")
+	for _, id := range []tenant.ID{"birch", "cedar"} {
+		require.Eventually(t, func() bool {
+			_, err := b.Publish(t.Context(), mqtest.Chunk(id, "t", "room again"))
+			return err == nil
+		}, 30*time.Second, 20*time.Millisecond)
+	}
 	in, c := consumeInto(t, b)
 	seen := map[mq.Position]bool{}
 	require.Eventually(t, func() bool {

@@ -31,9 +31,11 @@ type link struct {
 	dir    string
 	log    *slog.Logger
 	server atomic.Pointer[server.Server]
-	pub    *nats.Conn
-	api    *nats.Conn
-	js     jetstream.JetStream
+	// stopped keeps connections from going back to a server that stops.
+	stopped atomic.Bool
+	pub     *nats.Conn
+	api     *nats.Conn
+	js      jetstream.JetStream
 }
 
 // startLink starts the server on dir and connects. lost is called when the
@@ -63,11 +65,15 @@ func (l *link) startServer() error {
 		return fmt.Errorf("queue server on %s did not start", l.dir)
 	}
 	l.server.Store(srv)
+	l.stopped.Store(false)
 	return nil
 }
 
 // InProcessConn connects to the server there is now.
 func (l *link) InProcessConn() (net.Conn, error) {
+	if l.stopped.Load() {
+		return nil, errors.New("the queue server is stopped")
+	}
 	return l.server.Load().InProcessConn()
 }
 
@@ -108,6 +114,9 @@ func (l *link) dial(name string, lost func()) (*nats.Conn, error) {
 		// A publish without a connection fails at once instead of waiting in
 		// a buffer where its outcome would be unknown.
 		nats.ReconnectBufSize(-1),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			l.log.Debug("queue connection", "name", name, "error", err)
+		}),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { lost() }))
 	if err != nil {
 		return nil, fmt.Errorf("connect to queue server: %w", err)
@@ -119,20 +128,29 @@ func (l *link) dial(name string, lost func()) (*nats.Conn, error) {
 // that met a write error refuses everything until then. (The server can also
 // reopen JetStream alone, but then leaves goroutines of the former behind.)
 func (l *link) restart() error {
+	pub, api := l.pub.Stats().Reconnects, l.api.Stats().Reconnects
 	l.stopServer()
 	if err := l.startServer(); err != nil {
 		return err
 	}
-	for end := time.Now().Add(apiTimeout); l.ready() != nil; time.Sleep(5 * time.Millisecond) {
+	// A connection may not have noticed yet that it is broken.
+	for end := time.Now().Add(apiTimeout); l.pub.Stats().Reconnects == pub || l.api.Stats().Reconnects == api || l.ready() != nil; {
 		if time.Now().After(end) {
-			return fmt.Errorf("reconnect to queue server: %w", l.ready())
+			return errors.New("reconnect to queue server: no connection in time")
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	return nil
 }
 
+// stopServer stops the server. One that is closing its store by itself is
+// left to finish, as it would not be waited for otherwise.
 func (l *link) stopServer() {
+	l.stopped.Store(true)
 	srv := l.server.Load()
+	for end := time.Now().Add(apiTimeout); l.storeClosed() && srv.JetStreamConfig() != nil && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
 	srv.Shutdown()
 	srv.WaitForShutdown()
 }

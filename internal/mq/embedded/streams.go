@@ -42,7 +42,7 @@ func letterConfig(t tenant.ID, budget int64) jetstream.StreamConfig {
 
 // listStreams asks for every stream's configuration and state.
 func (l *link) listStreams(ctx context.Context) ([]*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, 12*apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*apiTimeout)
 	defer cancel()
 	lister := l.js.ListStreams(ctx)
 	var out []*jetstream.StreamInfo

@@ -70,11 +70,17 @@ func (b *Broker) lostAnswers(now time.Time) bool {
 	return len(lost) > 0
 }
 
-// reopen restarts the server, which opens all streams from disk. Publishes wait for it.
+// reopen restarts the server, which opens all streams from disk. Publishes are
+// refused meanwhile.
 func (b *Broker) reopen() {
+	b.reopening.Store(true)
+	defer b.reopening.Store(false)
 	b.gate.Lock()
 	defer b.gate.Unlock()
 	b.drain()
+	if b.ctx.Err() != nil {
+		return
+	}
 	err := b.link.restart()
 	b.pubs.fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
 	if err != nil {
@@ -121,6 +127,7 @@ func (b *Broker) refresh() {
 	infos, err := b.link.listStreams(b.ctx)
 	if err != nil {
 		b.log.Error("the store's state is unknown", "error", err)
+		b.stale.Store(true) // once more
 		return
 	}
 	byName := map[string]*jetstream.StreamInfo{}

@@ -1,0 +1,139 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/wire"
+)
+
+// fromStream delivers what was read ahead, or reads.
+func (s *source) fromStream(next uint64, wait time.Duration) (*delivery, time.Duration) {
+	for len(s.ahead) > 0 && s.ahead[0].seq != next {
+		s.dropAhead()
+	}
+	if len(s.ahead) == 0 {
+		return nil, min(s.readAhead(next), wait)
+	}
+	h := s.ahead[0]
+	s.ahead[0] = held{}
+	s.ahead = s.ahead[1:]
+	s.q.mu.Lock()
+	defer s.q.mu.Unlock()
+	if s.q.acked.done(h.seq) {
+		s.releaseLocked(h.size())
+		return nil, 0
+	}
+	return s.deliverLocked(&h, 1), 0
+}
+
+func (s *source) dropAhead() {
+	size := s.ahead[0].size()
+	s.ahead[0] = held{}
+	s.ahead = s.ahead[1:]
+	s.q.mu.Lock()
+	s.releaseLocked(size)
+	s.q.mu.Unlock()
+}
+
+// readAhead reads from the stream what the allowance permits. It returns how
+// long to wait before another try, 0 when something was read or skipped.
+func (s *source) readAhead(next uint64) time.Duration {
+	s.q.mu.Lock()
+	room, generation := s.c.allowance.room(s, s.held, readBytes), s.q.generation
+	s.q.mu.Unlock()
+	if room == 0 {
+		return idle
+	}
+	batch := readBatch
+	if room == 1 {
+		batch = 1
+	}
+	msgs, err := s.q.b.reads.from(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, int(room))
+	if err != nil {
+		return s.readFailed(next, err)
+	}
+	s.unread = 0
+	s.q.mu.Lock()
+	defer s.q.mu.Unlock()
+	if generation != s.q.generation {
+		return 0
+	}
+	for i := range msgs {
+		h := decoded(&msgs[i])
+		if h.seq > next {
+			s.lostLocked(span{next, h.seq - 1})
+		}
+		next = h.seq + 1
+		s.chargeLocked(h.size())
+		s.ahead = append(s.ahead, *h)
+	}
+	return 0
+}
+
+// lostLocked skips chunks that were stored, not acknowledged, and that the
+// stream no longer holds: it drops what it finds damaged.
+func (s *source) lostLocked(e span) {
+	e.lo = max(e.lo, s.q.acked.floor+1)
+	if e.lo > e.hi {
+		return // acknowledged and purged meanwhile
+	}
+	s.q.log.Error("stored chunks are lost: the store dropped them as damaged", "stream", ingestStream(s.q.tenant),
+		"path", s.q.b.link.streamDir(ingestStream(s.q.tenant)), "first", e.lo, "last", e.hi)
+	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.hi - e.lo + 1))
+	s.q.acked.add(e)
+}
+
+// maxUnread is how often a sequence is tried before it is called unreadable.
+const maxUnread = 5
+
+// readFailed decides about a sequence that should be in the stream. A stream
+// that cannot be asked is asked again; a message that is gone is skipped; one
+// that is damaged is delivered as what is left of it, so that it is parked
+// with a reason and does not stop the queue.
+func (s *source) readFailed(next uint64, err error) time.Duration {
+	if s.c.ctx.Err() != nil || !errors.Is(err, errNoMessage) {
+		if s.c.ctx.Err() == nil {
+			s.q.log.Warn("queue cannot be read", "seq", next, "error", err)
+		}
+		return 250 * time.Millisecond
+	}
+	first, last, err := s.q.bounds(s.c.ctx)
+	switch {
+	case err != nil:
+		return 250 * time.Millisecond
+	case next < first:
+		s.q.mu.Lock()
+		s.lostLocked(span{next, first - 1})
+		s.q.mu.Unlock()
+		return 0
+	case next > last:
+		return 250 * time.Millisecond
+	}
+	if s.unread++; s.unread < maxUnread {
+		return 250 * time.Millisecond
+	}
+	s.unread = 0
+	s.q.log.Error("stored chunk is damaged", "stream", ingestStream(s.q.tenant), "seq", next)
+	h := held{seq: next, chunk: mq.Chunk{Topic: mq.Topic{Tenant: s.q.tenant}}}
+	s.q.mu.Lock()
+	defer s.q.mu.Unlock()
+	s.chargeLocked(h.size())
+	s.ahead = append(s.ahead, h)
+	return 0
+}
+
+// bounds asks the stream which sequences it has.
+func (q *queue) bounds(ctx context.Context) (first, last uint64, err error) {
+	info, err := q.b.link.info(ctx, ingestStream(q.tenant))
+	if err != nil {
+		return 0, 0, err
+	}
+	return info.State.FirstSeq, info.State.LastSeq, nil
+}
+
+func decoded(m *stored) *held {
+	return &held{seq: m.seq, chunk: wire.DecodeChunk(m.subject, m.header, m.data)}
+}
