@@ -2,12 +2,9 @@ package embedded
 
 import (
 	"container/heap"
-	"context"
-	"errors"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
 )
 
 // source delivers one tenant's chunks to the worker, one after the other. It

@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/tests/harness"
+)
+
+// buildSDK builds the TypeScript client in a folder of its own and returns its
+// dist folder.
+func buildSDK(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "sdk")
+	source := filepath.Join(harness.Root(t), "sdk", "typescript")
+	require.NoError(t, os.MkdirAll(dir, 0o750))
+	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "src", "scripts"} {
+		shell(t, "cp -r '"+filepath.Join(source, name)+"' '"+dir+"/'")
+	}
+	shell(t, "cp '"+source+"'/tsconfig*.json '"+dir+"/'")
+	shell(t, "cd '"+dir+"' && npm ci --no-audit --no-fund --silent && npm run --silent build")
+	return filepath.Join(dir, "dist")
+}
+
+// The client and the server agree: rows in, rows out, rows live, and errors.
+func TestSDKAgainstTheServer(t *testing.T) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		if os.Getenv("CI") != "" {
+			require.NoError(t, err)
+		}
+		t.Skip("npm is not installed")
+	}
+	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
+	clickhouse.Must(t, "CREATE TABLE pages (event_id String, page String, n Int64 DEFAULT 0) ENGINE = MergeTree ORDER BY event_id")
+	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
+	server.AwaitReady(t)
+
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(harness.Root(t), "tests", "e2e", "sdk", "against_server.mjs"), buildSDK(t), server.URL)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	var saw struct {
+		Result struct {
+			Total, Succeeded, Failed int
+			Failures                 []struct {
+				Index  int
+				Code   string
+				Column string
+			}
+		}
+		Seen, Stored []string
+		Refusal      string
+	}
+	require.NoError(t, json.Unmarshal(out, &saw), string(out))
+	require.Equal(t, 2, saw.Result.Succeeded, string(out))
+	require.Equal(t, 1, saw.Result.Failed)
+	require.Len(t, saw.Result.Failures, 1)
+	require.Equal(t, 1, saw.Result.Failures[0].Index, "the index in the caller's array")
+	require.Equal(t, "record.type_mismatch", saw.Result.Failures[0].Code)
+	require.Equal(t, []string{"s1", "s3"}, saw.Seen)
+	require.Equal(t, []string{"s1", "s3"}, saw.Stored)
+	require.Equal(t, "404 table.unknown", saw.Refusal)
+}
