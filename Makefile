@@ -48,7 +48,7 @@ fuzz: ## Each fuzz target for 10 seconds
 	@./scripts/fuzz.sh
 
 bench: build ## The benchmarks, written to docs/benchmarks.md as ratios
-	$(GO) test -count=1 -timeout 30m -run TestBenchmarks ./tests/bench/... -args -write
+	$(GO) test -count=1 -timeout 30m -run 'Benchmarks$$' ./tests/bench/... -args -write
 
 generate: ## Write the generated pages and schemas again
 	$(GO) run ./cmd/wavehouse config --reference > docs/configuration.md

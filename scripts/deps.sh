@@ -15,6 +15,15 @@ need curl curl
 need node nodejs
 need npm npm
 
+# The browser and proxy suites skip without these; CI, which runs as root, gets
+# them.
+want() { # command, Debian package
+    [ "$(id -u)" = 0 ] || return 0
+    PATH="$PATH:/usr/sbin" command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+want chromium chromium
+want nginx nginx-light
+
 if [ -n "$missing" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "installing$missing"

@@ -10,7 +10,8 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
-const acceptedTypes = "application/json, application/x-ndjson, application/ndjson, application/jsonl or application/jsonlines"
+const acceptedTypes = "application/json, application/x-ndjson, application/ndjson, application/jsonl, application/jsonlines, " +
+	"text/csv or text/tab-separated-values"
 
 // ingestFormat reads the Content-Type of an ingest request.
 func ingestFormat(header http.Header) (record.InputFormat, error) {
@@ -32,10 +33,24 @@ func ingestFormat(header http.Header) (record.InputFormat, error) {
 		return record.JSON, nil
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines":
 		return record.NDJSON, nil
-	case "text/csv", "text/tab-separated-values":
-		return 0, unsupportedType(mediaType + " is not supported by this version: send " + acceptedTypes)
+	case "text/csv":
+		return withHeader(params, record.CSV, record.CSVWithoutHeader)
+	case "text/tab-separated-values":
+		return withHeader(params, record.TSV, record.TSVWithoutHeader)
 	}
 	return 0, unsupportedType("the Content-Type is not supported: send " + acceptedTypes)
+}
+
+// withHeader chooses by the parameter header, as RFC 4180 registers it.
+func withHeader(params map[string]string, present, absent record.InputFormat) (record.InputFormat, error) {
+	value, sent := params["header"]
+	switch {
+	case !sent, strings.EqualFold(value, "present"):
+		return present, nil
+	case strings.EqualFold(value, "absent"):
+		return absent, nil
+	}
+	return 0, unsupportedType("the parameter header must be present or absent")
 }
 
 func unsupportedType(message string) *Problem {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -35,13 +36,31 @@ func answerLetter(letter mq.DeadLetter) deadLetterAnswer {
 }
 
 func renderLetter(letter mq.DeadLetter) ([]byte, bool) {
-	if letter.Version != mq.Version || letter.Format != mq.FormatRowBinary {
+	if letter.Version != mq.Version {
 		return nil, false
 	}
-	layout, err := record.ParseLayout(letter.Columns, time.UTC)
+	layout, encoded, err := readLetter(letter)
 	if err != nil {
 		return nil, false
 	}
-	row, err := layout.AppendObject(nil, letter.Row, nil, record.RenderOptions{})
+	row, err := layout.AppendObject(nil, encoded, nil, record.RenderOptions{})
 	return row, err == nil
+}
+
+// readLetter returns a parked row as its layout reads it.
+func readLetter(letter mq.DeadLetter) (*record.Layout, []byte, error) {
+	switch letter.Format {
+	case mq.FormatRowBinary:
+		layout, err := record.ParseLayout(letter.Columns, time.UTC)
+		return layout, letter.Row, err
+	case mq.FormatJSONCompactEachRow:
+	default:
+		return nil, nil, fmt.Errorf("rows of format %q cannot be read", letter.Format)
+	}
+	lines, err := record.ParseLines(letter.Columns, time.UTC)
+	if err != nil {
+		return nil, nil, err
+	}
+	row, err := lines.AppendRows(nil, letter.Row, 1)
+	return lines.Layout(), row, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -56,6 +57,7 @@ func problemOf(err error) *Problem {
 		bodyErr   *record.BodyError
 		gateErr   *ingest.Error
 		queryErr  *query.Error
+		pipeErr   *pipes.Error
 		denial    *auth.Denial
 		streamErr *stream.Error
 		chErr     *clickhouse.Error
@@ -71,6 +73,8 @@ func problemOf(err error) *Problem {
 		return gateProblem(gateErr, err)
 	case errors.As(err, &queryErr):
 		return queryProblem(queryErr)
+	case errors.As(err, &pipeErr):
+		return pipeProblem(pipeErr)
 	case errors.As(err, &denial):
 		return problem(denial.Status, denial.Code, denial.Message)
 	case errors.Is(err, auth.ErrMultipleCredentials):
@@ -123,6 +127,18 @@ func queryProblem(e *query.Error) *Problem {
 	p := problem(status, e.Code, e.Message)
 	if e.Column != "" {
 		p.Fields = map[string]any{"column": e.Column}
+	}
+	return p
+}
+
+func pipeProblem(e *pipes.Error) *Problem {
+	status := http.StatusBadRequest
+	if e.Code == pipes.CodeClaim {
+		status = http.StatusForbidden
+	}
+	p := problem(status, e.Code, e.Message)
+	if e.Parameter != "" {
+		p.Fields = map[string]any{"parameter": e.Parameter}
 	}
 	return p
 }

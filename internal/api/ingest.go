@@ -27,7 +27,8 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	ctx := telemetry.With(r.Context(), slog.String("table", name))
+	ctx := r.Context()
+	telemetry.Add(ctx, slog.String("table", name))
 	table, err := s.table(ctx, c, name)
 	if err != nil {
 		return err
@@ -52,8 +53,9 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 	if isBlank(body) {
 		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
 	}
+	s.reportRule(ctx, c, name, "check does not fit the table: it refuses every record", grant.Bind(c.identity.Claims, table.Record).Fault())
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
-		Tenant: c.tenant, Table: table, Grant: grant, Format: format, Body: body,
+		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
 		MissingAsZero: c.settings.Config.MissingAsZero(name),
 		TraceParent:   traceParent(ctx), AllResults: all,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },

@@ -84,7 +84,10 @@ func TestC017_MediaTypes(t *testing.T) {
 		"application/ndjson; foo=bar":         200,
 		"application/json":                    400,
 		"text/xml":                            415,
-		"text/csv":                            415,
+		"text/csv":                            400, // the first line names no columns
+		"text/csv; header=maybe":              415,
+		"text/csv; charset=latin1":            415,
+		"text/csv; header=absent; header=x":   415,
 		"application/json; charset=latin1":    415,
 		"application/json, text/csv":          415,
 		"":                                    415,
@@ -102,6 +105,35 @@ func TestC017_MediaTypes(t *testing.T) {
 	require.Equal(t, 415, differing.status)
 	same := send(t, "POST", url, single, "Content-Type", "application/json", "Content-Type", "application/json")
 	require.Equal(t, 200, same.status)
+}
+
+func TestDelimitedBodies(t *testing.T) {
+	rig := newRig(t, writerPolicy)
+	url := rig.serve(t) + "/v1/ingest?table=pages"
+	for _, test := range []struct {
+		contentType, body string
+		status, succeeded int
+		contains          string
+	}{
+		{"text/csv", "event_id,page\n1,/1\n2,\"/2\"\n", 200, 2, `"total":2`},
+		{"Text/CSV; charset=UTF-8; header=PRESENT", "page,event_id\r\n/1,l1\r\n", 200, 1, `"total":1`},
+		{"text/csv; header=absent", "1,/1,5\n", 200, 1, `"failed":0`},
+		{"text/csv; foo=bar", "event_id,page\n", 200, 0, `"total":0`},
+		{"text/tab-separated-values", "event_id\tpage\tn\r\ng1\t/a\t5\r\n", 200, 1, `"total":1`},
+		{"text/tab-separated-values; header=absent", "g1\t/a\t\\N\n", 200, 1, `"total":1`},
+		{"text/csv", "event_id,page,n\nj1,/a,1\nj2,/b,2,extra\nj3,/c\nj4,/d,4", 200, 2, "expected 3 fields and found 4"},
+		{"text/csv", "event_id,event_id\nl2,l3\n", 400, 0, "record.duplicate_column"},
+		{"text/csv", "event_id,nosuch\nl4,x\n", 400, 0, "nosuch"},
+		{"text/csv", "event_id;page;n\ni1;/a;2\n", 400, 0, "event_id;page;n"},
+		{"text/csv", "event_id,page\n1,\"open\n", 400, 0, "body.malformed"},
+		{"text/tab-separated-values", "\n\n", 400, 0, "body.empty"},
+	} {
+		before := rig.rows()
+		a := send(t, "POST", url, test.body, "Content-Type", test.contentType)
+		require.Equal(t, test.status, a.status, "%q: %s", test.body, a.body)
+		require.Contains(t, a.body, test.contains)
+		require.Equal(t, before+test.succeeded, rig.rows(), test.body)
+	}
 }
 
 func TestC005_EmptyBodiesAndEmptyBatches(t *testing.T) {

@@ -91,7 +91,7 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 		w.Header().Set(requestIDHeader, id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		rec := &recorder{ResponseWriter: w}
-		ctx := telemetry.With(r.Context(), slog.String("request_id", id))
+		ctx := telemetry.Scope(r.Context(), slog.String("request_id", id))
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 		ctx, span := e.tracer.Start(ctx, "http "+r.Method, trace.WithSpanKind(trace.SpanKindServer))
 		r = r.WithContext(ctx)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -31,8 +33,15 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if err != nil {
 		return err
 	}
+	if !pipes.Reads(statement) {
+		// Whatever comes of it: a failure may come after the write, and its
+		// caller may leave before.
+		defer s.wrote(context.WithoutCancel(r.Context()), c, pipes.Changes(statement))
+	}
+	settings := opsSettings()
+	limitTime(settings, pool)
 	response, err := pool.Query(r.Context(), clickhouse.Request{
-		SQL: statement, Settings: opsSettings(), MaxResponseBytes: maxResult,
+		SQL: statement, Settings: settings, MaxResponseBytes: maxResult,
 	})
 	if err != nil {
 		return err
@@ -41,13 +50,6 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	result, err := io.ReadAll(response.Body)
 	if err != nil {
 		return fmt.Errorf("read result: %w", err)
-	}
-	if !readsOnly(statement) {
-		// What was just created or altered is known before the answer, so that
-		// the next insert finds it.
-		if err := s.Schemas.Refresh(r.Context(), c.tenant); err != nil {
-			s.Logger.WarnContext(r.Context(), "cannot refresh the schema after a statement", "tenant", c.tenant, "error", err)
-		}
 	}
 	if response.Format == rowsFormat || response.Format == "" && len(result) == 0 {
 		return writeRaw(w, arrayOfLines(result))
@@ -98,46 +100,4 @@ func arrayOfLines(lines []byte) []byte {
 	array = append(array, '[')
 	array = append(array, bytes.ReplaceAll(lines, []byte("\n"), []byte(",\n"))...)
 	return append(array, ']', '\n')
-}
-
-// readsOnly reports whether the statement is led by a verb that changes
-// nothing. What it does not recognise may write.
-func readsOnly(statement string) bool {
-	rest := skipComments(statement)
-	for strings.HasPrefix(rest, "(") {
-		rest = skipComments(rest[1:])
-	}
-	word, _, _ := strings.Cut(strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || r == '\r' || r == '(' || r == ';' {
-			return ' '
-		}
-		return r
-	}, rest), " ")
-	switch strings.ToUpper(word) {
-	case "SELECT", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN", "CHECK":
-		return true
-	}
-	return false
-}
-
-func skipComments(sql string) string {
-	for {
-		sql = strings.TrimLeft(sql, " \t\r\n;")
-		switch {
-		case strings.HasPrefix(sql, "--"), strings.HasPrefix(sql, "#"):
-			_, rest, found := strings.Cut(sql, "\n")
-			if !found {
-				return ""
-			}
-			sql = rest
-		case strings.HasPrefix(sql, "/*"):
-			_, rest, found := strings.Cut(sql, "*/")
-			if !found {
-				return ""
-			}
-			sql = rest
-		default:
-			return sql
-		}
-	}
 }

@@ -2,8 +2,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 
@@ -24,7 +22,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	r = r.WithContext(telemetry.With(r.Context(), slog.String("table", name)))
+	telemetry.Add(r.Context(), slog.String("table", name))
 	grant, err := c.identity.SelectGrant(c.settings.Policy, name)
 	if err != nil {
 		return err
@@ -44,7 +42,8 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	catalogue, _ := s.Schemas.Catalogue(c.tenant)
-	statement, err := query.Build(document, table, grant, query.Options{
+	bound := s.bindSelect(r.Context(), c, grant, name, table.Record)
+	statement, err := query.Build(document, table, bound, query.Options{
 		Now: s.Now(), BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
 		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
 	})
@@ -52,10 +51,24 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 		return c.refused(err)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
-	w.Header().Set("X-Cache", "MISS")
-	return s.answerStatement(w, r, c, clickhouse.Request{
+	request := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
-	}, mediaType)
+	}
+	joined, err := s.wantsPosition(c)
+	switch {
+	case err != nil:
+		return err
+	case joined:
+		return s.answerJoined(w, r, c, name, request, mediaType)
+	}
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return err
+	}
+	return s.answerRead(w, r, c, read{
+		pool: pool, request: request, format: format, mediaType: mediaType,
+		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
+	})
 }
 
 // refused is the answer to a document that asks for what the role may not
@@ -72,22 +85,12 @@ func (c *call) refused(err error) error {
 // result is held whole before the first byte is sent, so that a failure in
 // the middle is an error to the caller, not a short answer.
 func (s *Server) answerStatement(w http.ResponseWriter, r *http.Request, c *call, statement clickhouse.Request, mediaType string) error {
-	pool, err := s.Pools.Get(c.tenant)
+	result, contentType, err := s.readRows(r.Context(), c, statement)
 	if err != nil {
 		return err
-	}
-	statement.MaxResponseBytes = maxResult
-	response, err := pool.Query(r.Context(), statement)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	result, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("read result: %w", err)
 	}
 	if mediaType == "" {
-		mediaType = response.ContentType
+		mediaType = contentType
 	}
 	w.Header().Set("Content-Type", mediaType)
 	_, _ = w.Write(result)

@@ -73,16 +73,23 @@ type Streams interface {
 	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
 }
 
-// Options are what a Server is made of; all are required but MetricsPath,
-// MaxBodyMemory and Now.
+// Options are what a Server is made of; all are required but Frontiers,
+// Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
 type Options struct {
-	Settings   Settings
-	Schemas    Schemas
-	Pools      Pools
-	Gate       Gate
-	Queue      Queue
-	Auth       Authenticator
-	Streams    Streams
+	Settings Settings
+	Schemas  Schemas
+	Pools    Pools
+	Gate     Gate
+	Queue    Queue
+	Auth     Authenticator
+	Streams  Streams
+	// Frontiers is nil in a process that does not write to ClickHouse.
+	Frontiers Frontiers
+	// Results is nil when nothing is cached.
+	Results Results
+	// Lineage and Writes belong to Results.
+	Lineage    Lineage
+	Writes     Writes
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer
@@ -153,9 +160,13 @@ func (s *Server) routes() chi.Router {
 		router.Get("/v1/health", s.tenant(s.health))
 		router.Post("/v1/ingest", s.tenant(s.ingest))
 		router.Post("/v1/query", s.tenant(s.query))
+		router.Get("/v1/pipes/{name}", s.tenant(s.pipe))
+		router.Post("/v1/pipes/{name}", s.tenant(s.pipe))
 		router.Post("/v1/ops/query", s.ops(s.opsQuery))
 		router.Get("/v1/ops/schema", s.ops(s.opsSchema))
 		router.Post("/v1/ops/schema/refresh", s.ops(s.opsSchemaRefresh))
+		router.Get("/v1/ops/pipes", s.ops(s.opsPipes))
+		router.Get("/v1/ops/pipes/{name}", s.ops(s.opsPipe))
 		router.Get("/v1/ops/tenants", s.ops(s.opsTenants))
 		router.Get("/v1/ops/dlq/stats", s.ops(s.opsDeadLetterStats))
 		router.Get("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterRows))

@@ -112,7 +112,7 @@ func pagesTable() *schema.Table {
 	return &schema.Table{Name: "pages", Engine: "MergeTree", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
 }
 
-func writeSettings(t *testing.T, policies string) string {
+func writeSettings(t testing.TB, policies string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -134,7 +134,7 @@ type testRig struct {
 	dir     string
 }
 
-func newRig(t *testing.T, policies string) *testRig {
+func newRig(t testing.TB, policies string) *testRig {
 	t.Helper()
 	b := &testBackends{loaded: true, tables: map[string]*schema.Table{"pages": pagesTable()}}
 	dir := writeSettings(t, policies)

@@ -21,7 +21,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	r = r.WithContext(telemetry.With(r.Context(), slog.String("table", name)))
+	telemetry.Add(r.Context(), slog.String("table", name))
 	if _, err := c.identity.SelectGrant(c.settings.Policy, name); err != nil {
 		return err
 	}
@@ -36,16 +36,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	positions, hasPosition := r.Header["Last-Event-Id"]
+	position, hasPosition, err := lastEventID(r, c)
+	if err != nil {
+		return err
+	}
 	config := c.settings.Config.Stream
 	subscription := stream.Subscription{
-		Tenant: c.tenant, Table: name, HasLastEventID: hasPosition, Since: since,
+		Tenant: c.tenant, Table: name, LastEventID: position, HasLastEventID: hasPosition, Since: since,
 		Keepalive: config.KeepaliveInterval, Buckets: config.KeepaliveBuckets, GapWindow: config.GapWindow,
 		MaxSubscribers: config.MaxSubscribers, Expires: c.identity.Expires, Render: options,
-		Grant: s.streamGrant(c, name),
-	}
-	if hasPosition {
-		subscription.LastEventID = positions[len(positions)-1]
+		Grant: s.streamGrant(r.Context(), c, name),
 	}
 	return s.Streams.Serve(w, r, subscription)
 }
@@ -63,16 +63,14 @@ func withoutToken(r *http.Request, c *call) *http.Request {
 	return &clone
 }
 
-// streamGrant reads the caller's grant from the current snapshot, each time it
-// is asked: a policy edit takes effect on the next row.
-func (s *Server) streamGrant(c *call, table string) func() (stream.Grant, error) {
-	return func() (stream.Grant, error) {
-		snapshot, err := s.Settings.Get(c.tenant)
-		if err != nil {
-			return nil, err
-		}
-		return c.identity.SelectGrant(snapshot.Policy, table)
+// lastEventID is where the stream goes on. The header wins over the parameter,
+// which is for those who cannot set one: an EventSource that is opened anew
+// has a later id only when it comes back by itself.
+func lastEventID(r *http.Request, c *call) (id string, ok bool, err error) {
+	if ids := r.Header["Last-Event-Id"]; len(ids) > 0 && ids[len(ids)-1] != "" {
+		return ids[len(ids)-1], true, nil
 	}
+	return one(c.query, "last_event_id")
 }
 
 func sinceParameter(c *call) (time.Time, error) {

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/stream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -16,6 +18,7 @@ import (
 // the next reload.
 func (a *App) adopt(ctx context.Context, snapshots map[tenant.ID]*settings.Snapshot) {
 	a.passwords.reload(a.logger)
+	a.results.adopt(ctx, snapshots)
 	pools := make(map[tenant.ID]clickhouse.Config, len(snapshots))
 	specs := make(map[tenant.ID]schema.Spec, len(snapshots))
 	for id, snapshot := range snapshots {
@@ -28,10 +31,27 @@ func (a *App) adopt(ctx context.Context, snapshots map[tenant.ID]*settings.Snaps
 		}
 	}
 	a.schemas.Reconcile(specs)
+	a.auth.Reconcile(snapshots)
 	for id, snapshot := range snapshots {
 		if err := a.broker.SetBudget(ctx, id, snapshot.Config.MQ.MaxBytes); err != nil {
 			a.logger.Error("cannot set the tenant's queue budget", "tenant", id, "bytes", snapshot.Config.MQ.MaxBytes, "error", err)
 		}
+	}
+	a.endStreams(snapshots)
+}
+
+// endStreams ends the streams of tenants that are no longer served. Those that
+// are opening find out by themselves: their grant comes from the same set.
+func (a *App) endStreams(served map[tenant.ID]*settings.Snapshot) {
+	for _, id := range a.hub.Tenants() {
+		if _, ok := served[id]; ok {
+			continue
+		}
+		reason := stream.EndTenantRemoved
+		if _, err := a.registry.Get(id); errors.Is(err, settings.ErrRejected) {
+			reason = stream.EndTenantRejected
+		}
+		a.hub.EndTenant(id, reason)
 	}
 }
 

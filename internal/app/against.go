@@ -21,25 +21,11 @@ const againstTimeout = 30 * time.Second
 func CheckAgainst(ctx context.Context, report settings.Report, addr, password string) ([]settings.Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
 	defer cancel()
-	pools := clickhouse.NewPools(clickhouse.Options{Logger: slog.New(slog.DiscardHandler)})
-	defer func() { _ = pools.Close(context.WithoutCancel(ctx)) }()
-	configs := make(map[tenant.ID]clickhouse.Config, len(report.Tenants))
-	for id, snapshot := range report.Tenants {
-		configs[id] = poolConfig(snapshot.Config.ClickHouse, password)
-		config := configs[id]
-		config.Addr = addr
-		configs[id] = config
-	}
-	for id, err := range pools.Reconcile(configs) {
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", id, err)
-		}
-	}
 	var findings []settings.Finding
 	for id, snapshot := range report.Tenants {
-		discovered, err := schema.Discover(ctx, pools, id)
+		discovered, err := Discover(ctx, snapshot, addr, password)
 		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", id, err)
+			return nil, err
 		}
 		more, err := settings.Against(ctx, snapshot, catalogue{discovered})
 		if err != nil {
@@ -48,6 +34,26 @@ func CheckAgainst(ctx context.Context, report settings.Report, addr, password st
 		findings = append(findings, more...)
 	}
 	return findings, nil
+}
+
+// Discover reads the tables of a tenant's database once, as the tenant's own
+// user, from the ClickHouse at addr (host:port of the native protocol).
+func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password string) (*schema.Catalogue, error) {
+	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
+	defer cancel()
+	pools := clickhouse.NewPools(clickhouse.Options{Logger: slog.New(slog.DiscardHandler)})
+	defer func() { _ = pools.Close(context.WithoutCancel(ctx)) }()
+	id := snapshot.Tenant
+	config := poolConfig(snapshot.Config.ClickHouse, password)
+	config.Addr = addr
+	if err := pools.Reconcile(map[tenant.ID]clickhouse.Config{id: config})[id]; err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", id, err)
+	}
+	discovered, err := schema.Discover(ctx, pools, id)
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", id, err)
+	}
+	return discovered, nil
 }
 
 // catalogue is a discovered schema as the settings' check wants it.

@@ -53,12 +53,14 @@ type App struct {
 	registry  *settings.Registry
 	pools     *clickhouse.Pools
 	passwords *passwords
+	auth      *auth.Authenticator
 	schemas   *schema.Store
 	broker    mq.Broker
 	gate      *ingest.Gate
 	worker    *ingest.Worker
 	sweeper   *ingest.Sweeper
 	hub       *stream.Hub
+	results   *results
 	api       *api.Server
 	server    *http.Server
 	// metricsServer is nil when metrics share the API's listener, or are off.
@@ -99,6 +101,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("open the queue in %q: %w", o.Config.DataDir, err)
 	}
+	if a.results, err = a.newResults(a.registry.Snapshots); err != nil {
+		return nil, err
+	}
 	a.buildPipeline()
 	a.buildAPI(o)
 	return a, nil
@@ -119,7 +124,7 @@ func traceOptions(o Options) telemetry.TraceOptions {
 func (a *App) buildPipeline() {
 	a.gate = ingest.NewGate(ingest.GateOptions{Broker: a.broker, Metrics: a.metrics})
 	a.worker = ingest.NewWorker(ingest.WorkerOptions{
-		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings,
+		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings, OnFlushed: a.results.flushed,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
 	a.sweeper = ingest.NewSweeper(ingest.SweeperOptions{
@@ -132,12 +137,14 @@ func (a *App) buildPipeline() {
 }
 
 func (a *App) buildAPI(o Options) {
+	a.auth = auth.New(auth.Options{
+		OperatorKey: o.Config.Auth.OperatorKey.Reveal(), JWTSecret: o.Config.Auth.JWTSecret.Reveal(),
+		Logger: component(o.Logger, "auth"), Metrics: a.metrics,
+	})
 	options := api.Options{
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.broker, Streams: a.hub,
-		Auth: auth.New(auth.Options{
-			OperatorKey: o.Config.Auth.OperatorKey.Reveal(), JWTSecret: o.Config.Auth.JWTSecret.Reveal(),
-			Logger: component(o.Logger, "auth"), Metrics: a.metrics,
-		}),
+		Auth: a.auth, Frontiers: a.newFrontiers(),
+		Results: a.results.reads, Lineage: a.results.lineage, Writes: a.results,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
 	}
 	metrics := telemetry.MetricsHandler(a.metrics)
@@ -200,6 +207,9 @@ func (a *App) closeStores(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	var errs []error
+	if a.results != nil {
+		errs = append(errs, a.results.close(ctx))
+	}
 	if a.broker != nil {
 		errs = append(errs, a.broker.Close(ctx))
 	}

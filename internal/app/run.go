@@ -28,7 +28,7 @@ func (a *App) drainTimeout() time.Duration { return a.config.Server.ShutdownTime
 // and returns when all have stopped. It returns the failure, or nil after a
 // clean stop.
 func (a *App) Run(ctx context.Context) error {
-	listeners, err := a.listen()
+	listeners, err := a.listen(ctx)
 	if err != nil {
 		a.closeStores(ctx)
 		return err
@@ -47,6 +47,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.adopt(base, a.registry.Snapshots())
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
+	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
 	group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	group.Go(named("stream", func() error { return a.hub.Run(serving) }))
 	group.Go(named("worker", func() error { return a.worker.Run(working) }))
@@ -77,18 +78,18 @@ func (a *App) Run(ctx context.Context) error {
 
 // listen binds every port before anything else runs, so that one that is in
 // use refuses the start.
-func (a *App) listen() (map[*http.Server]net.Listener, error) {
+func (a *App) listen(ctx context.Context) (map[*http.Server]net.Listener, error) {
 	listeners := make(map[*http.Server]net.Listener)
 	for _, server := range []*http.Server{a.server, a.metricsServer} {
 		if server == nil {
 			continue
 		}
-		listener, err := net.Listen("tcp", server.Addr)
+		listener, err := listenOn(ctx, server.Addr)
 		if err != nil {
 			for _, open := range listeners {
 				_ = open.Close()
 			}
-			return nil, fmt.Errorf("listen on %s: %w (is another process using the port? set server.port)", server.Addr, err)
+			return nil, err
 		}
 		listeners[server] = listener
 	}

@@ -1,16 +1,20 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // OperatorKeyHeader carries the operator key for clients whose Authorization
@@ -21,9 +25,13 @@ const OperatorKeyHeader = "X-Operator-Key"
 type Options struct {
 	// OperatorKey opens everything; "" means that there is none.
 	OperatorKey string
-	// JWTSecret verifies tokens; "" means that no token is valid.
+	// JWTSecret verifies the tokens of tenants without a key set; "" means that
+	// none of those is valid.
 	JWTSecret string
-	// Logger is where wrong operator keys are reported; nil is nowhere.
+	// Fetching says how key sets are fetched.
+	Fetching Fetching
+	// Logger is where wrong operator keys and key sets are reported; nil is
+	// nowhere.
 	Logger *slog.Logger
 	// Metrics registers the counters; nil registers none.
 	Metrics prometheus.Registerer
@@ -39,6 +47,8 @@ type Authenticator struct {
 	logger      *slog.Logger
 	now         func() time.Time
 	failures    prometheus.Counter
+	keyring     *keyring
+	verified    *verifiedTokens
 }
 
 // New builds an Authenticator.
@@ -59,11 +69,41 @@ func New(o Options) *Authenticator {
 			Name: "wavehouse_auth_operator_key_failures_total",
 			Help: "Requests that carried a wrong operator key.",
 		}),
+		keyring:  newKeyring(o.Fetching, o.Logger),
+		verified: newVerifiedTokens(maxVerifiedCost),
 	}
 	if o.Metrics != nil {
-		o.Metrics.MustRegister(a.failures)
+		o.Metrics.MustRegister(a.failures, a.keyring.fetches, a.keyring.pending)
 	}
 	return a
+}
+
+// Run fetches the key sets of the tenants and keeps them fresh until ctx ends.
+// It returns nil once no fetch is left. Without it tokens are verified by the
+// secret alone.
+func (a *Authenticator) Run(ctx context.Context) error {
+	a.keyring.run(ctx)
+	return nil
+}
+
+// Reconcile makes the verifiers follow the tenants that are served. It never
+// waits for a key server.
+func (a *Authenticator) Reconcile(snapshots map[tenant.ID]*settings.Snapshot) {
+	wanted := map[string][]tenant.ID{}
+	for _, id := range slices.Sorted(maps.Keys(snapshots)) {
+		if address := snapshots[id].Config.Auth.JWKSURL; address != "" {
+			wanted[address] = append(wanted[address], id)
+		}
+	}
+	added := a.keyring.reconcile(wanted, time.Now())
+	if len(a.secret) == 0 {
+		return
+	}
+	for _, address := range added {
+		tenants := wanted[address]
+		a.logger.Warn("these tenants' tokens are verified by auth.jwks_url alone; auth.jwt_secret is not used for them",
+			"url", shown(address), "tenants", tenants[:min(len(tenants), maxLogged)])
+	}
 }
 
 // Identify reads the credentials of a request to the tenant of snap. The error
@@ -91,7 +131,7 @@ func (a *Authenticator) Identify(r *http.Request, snap *settings.Snapshot, strea
 	if !c.hasToken {
 		return Identity{}, nil
 	}
-	return a.token(c.token, snap), nil
+	return a.token(r.Context(), c.token, snap)
 }
 
 // credentials are what a request shows, before any of it is believed.

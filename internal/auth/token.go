@@ -1,13 +1,15 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/settings"
 )
 
@@ -18,27 +20,119 @@ const (
 	maxTokenBytes = 16 << 10
 )
 
-// token verifies a token for the tenant and reads the role in it.
-func (a *Authenticator) token(text string, snap *settings.Snapshot) Identity {
-	if snap == nil || len(a.secret) == 0 || text == "" || len(text) > maxTokenBytes {
-		return Identity{TokenErr: ErrTokenInvalid}
+// verifier is how the tokens of a tenant are verified: by the secret, or by the
+// keys of its set.
+type verifier struct {
+	keys   *keys // nil is the secret
+	secret []byte
+}
+
+// generation changes with the keys; zero is the secret, which never changes.
+func (v verifier) generation() uint64 {
+	if v.keys == nil {
+		return 0
+	}
+	return v.keys.generation
+}
+
+func (v verifier) algorithms() []string {
+	if v.keys == nil {
+		return []string{"HS256", "HS384", "HS512"}
+	}
+	return publicAlgorithms()
+}
+
+// find returns what the token is verified by, once its algorithm was checked. A
+// token may demand by "crit" that its reader understand an extension; we
+// understand none.
+func (v verifier) find(t *jwt.Token) (any, error) {
+	if _, demands := t.Header["crit"]; demands {
+		return nil, errors.New("the token's header has critical extensions")
+	}
+	if v.keys == nil {
+		return v.secret, nil
+	}
+	return v.keys.find(t)
+}
+
+// token verifies a token for the tenant and reads the role in it. The error is
+// ErrVerifierPending.
+func (a *Authenticator) token(ctx context.Context, text string, snap *settings.Snapshot) (Identity, error) {
+	if snap == nil || text == "" || len(text) > maxTokenBytes {
+		return Identity{TokenErr: ErrTokenInvalid}, nil
+	}
+	if snap.Config.Auth.JWKSURL != "" {
+		return a.byKeySet(ctx, text, snap)
+	}
+	if len(a.secret) == 0 {
+		return Identity{TokenErr: ErrTokenInvalid}, nil
+	}
+	id, _ := a.verify(text, snap, verifier{secret: a.secret})
+	return id, nil
+}
+
+// byKeySet verifies a token by the keys behind the tenant's URL. One whose key
+// is not among them may be signed by a new one, so they are fetched again.
+func (a *Authenticator) byKeySet(ctx context.Context, text string, snap *settings.Snapshot) (Identity, error) {
+	set := a.keyring.set(snap.Config.Auth.JWKSURL)
+	if set == nil {
+		return Identity{}, ErrVerifierPending
+	}
+	known := set.keys.Load()
+	if known == nil {
+		return Identity{}, ErrVerifierPending
+	}
+	id, unknown := a.verify(text, snap, verifier{keys: known})
+	if !unknown {
+		return id, nil
+	}
+	if newer := a.keyring.newer(ctx, set, known); newer != known {
+		id, _ = a.verify(text, snap, verifier{keys: newer})
+	}
+	return id, nil
+}
+
+// verify returns who the token says is calling. unknown means that none of the
+// keys could have signed it, so that others might have.
+func (a *Authenticator) verify(text string, snap *settings.Snapshot, v verifier) (id Identity, unknown bool) {
+	name := nameOf(snap.Tenant, text)
+	if id, ok := a.verified.get(name, snap.Config.Auth, v.generation(), a.now()); ok {
+		return id, false
 	}
 	claims := jwt.MapClaims{}
-	if _, err := a.parser(snap.Config.Auth).ParseWithClaims(text, claims, a.key); err != nil {
-		return Identity{TokenErr: tokenError(err)}
+	token, err := a.parser(snap.Config.Auth, v.algorithms()).ParseWithClaims(text, claims, v.find)
+	if err != nil {
+		return Identity{TokenErr: tokenError(err)}, isUnknown(token, err)
 	}
-	id := Identity{Claims: claims, Role: role(claims, snap.Config.Auth.RoleClaim)}
+	id = Identity{Claims: claims, Role: role(claims, snap.Config.Auth.RoleClaim)}
 	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
 		id.Expires = exp.Add(leeway)
 	}
-	return id
+	a.verified.put(name, verifiedToken{
+		identity: id, auth: snap.Config.Auth, generation: v.generation(), cost: verifiedCost(text),
+	})
+	return id, false
+}
+
+// isUnknown: the token names a key that is not there, or names none and no key
+// of the set verifies it.
+func isUnknown(token *jwt.Token, err error) bool {
+	if errors.Is(err, errUnknownKey) {
+		return true
+	}
+	if token == nil || !errors.Is(err, jwt.ErrTokenSignatureInvalid) {
+		return false
+	}
+	_, named := token.Header["kid"]
+	// An algorithm of the other family fails before any key is looked for.
+	return !named && slices.Contains(publicAlgorithms(), token.Method.Alg())
 }
 
 // parser pins the algorithms to the family of the verifier: the header of a
 // token is its sender's to write and chooses nothing.
-func (a *Authenticator) parser(c settings.Auth) *jwt.Parser {
+func (a *Authenticator) parser(c settings.Auth, algorithms []string) *jwt.Parser {
 	options := []jwt.ParserOption{
-		jwt.WithValidMethods([]string{"HS256", "HS384", "HS512"}),
+		jwt.WithValidMethods(algorithms),
 		jwt.WithLeeway(leeway),
 		jwt.WithTimeFunc(a.now),
 		jwt.WithJSONNumber(),
@@ -50,15 +144,6 @@ func (a *Authenticator) parser(c settings.Auth) *jwt.Parser {
 		options = append(options, jwt.WithAudience(c.Audience))
 	}
 	return jwt.NewParser(options...)
-}
-
-// key returns the secret, after the algorithm was checked. A token may demand by
-// "crit" that its reader understand an extension; we understand none.
-func (a *Authenticator) key(t *jwt.Token) (any, error) {
-	if _, demands := t.Header["crit"]; demands {
-		return nil, errors.New("the token's header has critical extensions")
-	}
-	return a.secret, nil
 }
 
 // tokenError says what is wrong with a token without repeating any of it.
@@ -83,25 +168,7 @@ func tokenError(err error) error {
 
 // role reads the role claim; anything but a string is no role.
 func role(claims map[string]any, path string) string {
-	value, _ := lookup(claims, path)
+	value, _ := policy.Claim(claims, path)
 	name, _ := value.(string)
 	return name
-}
-
-// lookup follows a dotted path into the claims. A name may itself hold dots, as
-// those that are URLs do: the longest name that is there is taken first.
-func lookup(claims map[string]any, path string) (any, bool) {
-	if value, ok := claims[path]; ok {
-		return value, true
-	}
-	for end := strings.LastIndexByte(path, '.'); end > 0; end = strings.LastIndexByte(path[:end], '.') {
-		inner, ok := claims[path[:end]].(map[string]any)
-		if !ok {
-			continue
-		}
-		if value, ok := lookup(inner, path[end+1:]); ok {
-			return value, true
-		}
-	}
-	return nil, false
 }

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -27,15 +28,25 @@ const (
 // clickhouse is the ClickHouse that dev uses: one it started, or one that runs
 // already.
 type clickhouse struct {
-	host           string
-	tcpPort, http  int
-	version        string
-	kind           string
-	process        *exec.Cmd
-	stdin          io.Closer
+	host          string
+	tcpPort, http int
+	version       string
+	kind          string
+
+	// Set before the process starts, when dev started one.
+	dir, log string
+	say      *progress
+	// exited is closed when the process has ended for good; exitErr is set
+	// before. unexpectedExit gets one error unless that was asked for.
 	exited         chan struct{}
 	exitErr        error
 	unexpectedExit chan error
+
+	mu       sync.Mutex
+	process  *exec.Cmd // nil when dev started none
+	stdin    io.Closer
+	stopping bool
+	ready    bool
 }
 
 // startClickHouse uses the server that was named, or starts one: a clickhouse
@@ -48,19 +59,25 @@ func startClickHouse(ctx context.Context, o Options, say *progress) (*clickhouse
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make ClickHouse's directory: %w", err)
 	}
-	c := &clickhouse{host: loopback, http: freePort(8123), tcpPort: freePort(9000), unexpectedExit: make(chan error, 1)}
-	cmd, kind, err := c.command(dir)
-	if err != nil {
-		return nil, err
+	c := &clickhouse{
+		host: loopback, http: freePort(8123), tcpPort: freePort(9000),
+		dir: dir, log: filepath.Join(o.Dir, "clickhouse.log"), say: say,
+		exited: make(chan struct{}), unexpectedExit: make(chan error, 1),
 	}
-	c.kind = kind
-	say.update("starting ClickHouse (%s)…", kind)
-	if err := c.start(cmd, filepath.Join(o.Dir, "clickhouse.log")); err != nil {
+	if _, kind, err := c.command(); err != nil {
+		return nil, err
+	} else {
+		c.kind = kind
+	}
+	say.update("starting ClickHouse (%s)…", c.kind)
+	started := make(chan error)
+	go c.supervise(started)
+	if err := <-started; err != nil {
 		return nil, err
 	}
 	if err := c.waitReady(ctx); err != nil {
 		c.stop()
-		return nil, fmt.Errorf("start ClickHouse (%s): %w; its log is %s", kind, err, filepath.Join(o.Dir, "clickhouse.log"))
+		return nil, fmt.Errorf("start ClickHouse (%s): %w; its log is %s", c.kind, err, c.log)
 	}
 	return c, nil
 }
@@ -86,9 +103,9 @@ func useClickHouse(ctx context.Context, o Options) (*clickhouse, error) {
 }
 
 // command prefers the real binary, and else the engine as a library.
-func (c *clickhouse) command(dir string) (*exec.Cmd, string, error) {
+func (c *clickhouse) command() (*exec.Cmd, string, error) {
 	if binary, err := exec.LookPath("clickhouse"); err == nil {
-		file, err := writeServerConfig(dir, c.http, c.tcpPort)
+		file, err := writeServerConfig(c.dir, c.http, c.tcpPort)
 		return exec.Command(binary, "server", "--config-file="+file), "clickhouse server", err
 	}
 	binary, err := besideExecutable("clickhouse-dev")
@@ -96,7 +113,7 @@ func (c *clickhouse) command(dir string) (*exec.Cmd, string, error) {
 		return nil, "", errors.New("no ClickHouse found: put a clickhouse binary on PATH, " +
 			"name a running one with --clickhouse host:port, or run `make run`, which fetches one")
 	}
-	return exec.Command(binary, "--die-with-parent", "--path="+dir,
+	return exec.Command(binary, "--die-with-parent", "--path="+c.dir,
 		"--http-port="+strconv.Itoa(c.http), "--tcp-port="+strconv.Itoa(c.tcpPort)), "clickhouse-dev", nil
 }
 
@@ -113,20 +130,31 @@ func besideExecutable(name string) (string, error) {
 // start runs the process in a group of its own, so that a Ctrl-C reaches it
 // only after the server has written what it holds. Its standard input stays
 // open for as long as this process lives.
-func (c *clickhouse) start(cmd *exec.Cmd, logFile string) error {
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
+func (c *clickhouse) start() (*exec.Cmd, error) {
+	cmd, _, err := c.command()
 	if err != nil {
-		return fmt.Errorf("open ClickHouse's log: %w", err)
+		return nil, err
+	}
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("open ClickHouse's log: %w", err)
 	}
 	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if c.stdin, err = cmd.StdinPipe(); err != nil {
-		return fmt.Errorf("start ClickHouse: %w", err)
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, ownGroup()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start ClickHouse: %w", err)
 	}
-	c.process, c.exited = cmd, make(chan struct{})
-	started := make(chan error)
-	go c.supervise(cmd, started)
-	return <-started
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopping {
+		return nil, errors.New("it was stopped")
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start ClickHouse: %w", err)
+	}
+	c.process, c.stdin = cmd, stdin
+	return cmd, nil
 }
 
 // waitReady asks until ClickHouse answers.
@@ -137,6 +165,9 @@ func (c *clickhouse) waitReady(ctx context.Context) error {
 		version, err := c.query(ctx, "SELECT version()")
 		if err == nil {
 			c.version = version
+			c.mu.Lock()
+			c.ready = true
+			c.mu.Unlock()
 			return nil
 		}
 		select {
@@ -154,17 +185,21 @@ func (c *clickhouse) ended() <-chan error { return c.unexpectedExit }
 
 // stop ends the ClickHouse that dev started, and waits for it.
 func (c *clickhouse) stop() {
-	if c.process == nil {
+	c.mu.Lock()
+	c.stopping = true
+	process, stdin := c.process, c.stdin
+	c.mu.Unlock()
+	if process == nil {
 		return
 	}
-	_ = c.process.Process.Signal(syscall.SIGTERM)
+	_ = process.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-c.exited:
 	case <-time.After(stopTimeout):
-		_ = c.process.Process.Kill()
+		_ = process.Process.Kill()
 		<-c.exited
 	}
-	_ = c.stdin.Close()
+	_ = stdin.Close()
 }
 
 // query runs a statement over HTTP and returns the answer without its last

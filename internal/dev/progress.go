@@ -3,6 +3,7 @@ package dev
 import (
 	"fmt"
 	"io"
+	"sync"
 )
 
 // progress tells what goes on. On a terminal an update replaces the one
@@ -10,7 +11,9 @@ import (
 type progress struct {
 	out         io.Writer
 	interactive bool
-	open        bool
+
+	mu   sync.Mutex
+	open bool
 }
 
 func newProgress(out io.Writer, interactive bool) *progress {
@@ -19,7 +22,9 @@ func newProgress(out io.Writer, interactive bool) *progress {
 
 // line prints a line of its own.
 func (p *progress) line(format string, args ...any) {
-	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.endLocked()
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
@@ -28,11 +33,13 @@ func (p *progress) update(format string, args ...any) {
 	if !p.interactive {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.open = true
 	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
 }
 
-func (p *progress) end() {
+func (p *progress) endLocked() {
 	if p.open {
 		fmt.Fprintln(p.out)
 		p.open = false

@@ -257,10 +257,10 @@ func TestRealTooManyPartitions(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+`) ENGINE = MergeTree PARTITION BY event_id ORDER BY event_id SETTINGS max_parts_in_total = 100000`)
 	r := newRig(t).open()
-	r.send(request(pages(), record.NDJSON, lines(0, 300)))
+	r.send(request(pages(), record.NDJSON, lines(0, 150)))
 	r.start(c.use)
 	r.settled(birch)
-	assertSameRows(t, numbers(0, 300), c.ids(t, "pages"))
+	assertSameRows(t, numbers(0, 150), c.ids(t, "pages"))
 	assert.Empty(t, r.letters(birch, "pages"))
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
 // classStored is the class of an INSERT that succeeded.
@@ -58,7 +59,7 @@ func (j job) statement(table string) string {
 // INSERT: that its errors reach us, that no row and no column is dropped in
 // silence, and that what is left out gets its default.
 func (j job) settings() map[string]string {
-	return map[string]string{
+	settings := map[string]string{
 		"async_insert":                             "0",
 		"wait_end_of_query":                        "1",
 		"insert_deduplication_token":               j.token(),
@@ -73,4 +74,9 @@ func (j job) settings() map[string]string {
 		"date_time_input_format":                   "best_effort",
 		"max_insert_block_size":                    strconv.Itoa(max(j.rows(), 1_048_449)),
 	}
+	if j.format() == mq.FormatJSONCompactEachRow {
+		// Members of a named tuple are written by their names.
+		settings["input_format_json_named_tuples_as_objects"] = "1"
+	}
+	return settings
 }

@@ -147,7 +147,7 @@ func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
 	_, err := g.o.Broker.Publish(ctx, mq.Chunk{
 		Topic: key.topic,
 		Header: mq.Header{
-			Version: mq.Version, Format: mq.FormatRowBinary, Columns: key.set.Header(),
+			Version: mq.Version, Format: key.set.Format(), Columns: key.set.Header(),
 			Rows: b.rows, Received: b.received, TraceParent: b.trace,
 		},
 		Body: b.body,

@@ -54,7 +54,7 @@ func TestNothingIsLost(t *testing.T) {
 		senders.Wait()
 		time.Sleep(time.Duration(choices.next(60)) * time.Millisecond) // a stop at any moment
 		r.stop()
-		for _, row := range r.cutShort(rowsOf(c.ids(t, "pages"))) {
+		for _, row := range r.cutShort(rowsOf(c.ids(t, "pages")), nil) {
 			repeatable[row] = true
 		}
 		r.close()

@@ -159,5 +159,5 @@ func later(g *ingest.Gate, ctx context.Context, r ingest.Request) <-chan outcome
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, time.Millisecond, what)
+	require.Eventually(t, ok, 90*time.Second, 2*time.Millisecond, what)
 }

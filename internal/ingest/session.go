@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -43,7 +44,7 @@ type session struct {
 func (s *session) run(ctx context.Context) error {
 	// The decoder has looked through the body: nothing is stored of one that
 	// is malformed as a whole.
-	if err := s.d.Err(); err != nil {
+	if err := s.openBody(ctx); err != nil {
 		return err
 	}
 	s.decode(ctx)
@@ -54,6 +55,21 @@ func (s *session) run(ctx context.Context) error {
 		return s.failure
 	}
 	return nil
+}
+
+// openBody returns what the body as a whole is at fault for. A header line that
+// names an unknown column is read once more against the table as it is now.
+func (s *session) openBody(ctx context.Context) error {
+	err := s.d.Err()
+	var fault *record.BodyError
+	if !errors.As(err, &fault) || fault.Code != record.CodeUnknownColumn || s.r.Refresh == nil {
+		return err
+	}
+	s.refreshed = true
+	if table := s.r.Refresh(ctx); table != nil {
+		s.d = s.g.decoder(s.r, table)
+	}
+	return s.d.Err()
 }
 
 // decode reads the body to its end, publishing on the way what would be too

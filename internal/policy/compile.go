@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,7 +113,7 @@ func (c *compiler) selects(path, role string, doc *SelectDocument) *SelectGrant 
 	if doc == nil {
 		return nil
 	}
-	c.rowRule(strictjson.Join(path, "filter"), doc.Filter, "row filters are not supported by this version")
+	filter := c.filter(strictjson.Join(path, "filter"), doc.Filter)
 	c.columns(path, doc.AllowColumns, doc.DenyColumns)
 	c.aggregations(strictjson.Join(path, "allowed_aggregations"), doc.AllowedAggregations)
 	c.aggregations(strictjson.Join(path, "denied_aggregations"), doc.DeniedAggregations)
@@ -122,7 +121,7 @@ func (c *compiler) selects(path, role string, doc *SelectDocument) *SelectGrant 
 	c.notNegative(strictjson.Join(path, "max_execution_time"), int64(doc.MaxExecutionTime))
 	c.notNegative(strictjson.Join(path, "max_rows_to_read"), doc.MaxRowsToRead)
 	c.notNegative(strictjson.Join(path, "max_memory_usage"), doc.MaxMemoryUsage)
-	g := newSelectGrant(role, doc)
+	g := newSelectGrant(role, doc, filter)
 	if g.columns.none() {
 		c.warn(path, "the role may read no column, so it may not read the table at all")
 	}
@@ -133,21 +132,13 @@ func (c *compiler) inserts(path string, doc *InsertDocument) *InsertGrant {
 	if doc == nil {
 		return nil
 	}
-	c.rowRule(strictjson.Join(path, "check"), doc.Check, "insert checks are not supported by this version")
+	checks := c.checks(strictjson.Join(path, "check"), doc.Check)
 	c.columns(path, doc.AllowColumns, doc.DenyColumns)
-	g := newInsertGrant(doc)
+	g := newInsertGrant(doc, checks)
 	if g.columns.none() {
 		c.warn(path, "the role may insert no column, so it may not insert into the table at all")
 	}
 	return g
-}
-
-// rowRule refuses a rule that this version knows but cannot enforce. Loading it
-// as "no rule" would open every row.
-func (c *compiler) rowRule(path string, rule json.RawMessage, message string) {
-	if len(rule) > 0 {
-		c.fault(path, "%s", message)
-	}
 }
 
 func (c *compiler) columns(path string, allow, deny []string) {

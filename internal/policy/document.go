@@ -34,7 +34,7 @@ type EntryDocument struct {
 type SelectDocument struct {
 	AllowColumns        []string        `json:"allow_columns"`
 	DenyColumns         []string        `json:"deny_columns"`
-	Filter              json.RawMessage `json:"filter"`
+	Filter              json.RawMessage `json:"filter" form:"object"`
 	AllowedAggregations []string        `json:"allowed_aggregations"`
 	DeniedAggregations  []string        `json:"denied_aggregations"`
 	// MaxRows is the most rows of one answer; zero or absent is no cap.
@@ -51,5 +51,5 @@ type SelectDocument struct {
 type InsertDocument struct {
 	AllowColumns []string        `json:"allow_columns"`
 	DenyColumns  []string        `json:"deny_columns"`
-	Check        json.RawMessage `json:"check"`
+	Check        json.RawMessage `json:"check" form:"object"`
 }

@@ -9,7 +9,8 @@ import (
 	"strconv"
 )
 
-// SelectGrant is what a role may read of a table. It is immutable.
+// SelectGrant is what a role may read of a table. It is immutable. What a
+// caller may read is its BoundSelect: only that knows which rows.
 type SelectGrant struct {
 	columns            columnRule
 	maxRows            int
@@ -17,6 +18,7 @@ type SelectGrant struct {
 	deniedAggregation  map[string]struct{}
 	settings           map[string]string
 	fingerprint        string
+	filter             *rule // nil: every row
 }
 
 // Allows reports whether the column may be referenced, in any clause.
@@ -38,13 +40,10 @@ func (g *SelectGrant) AllowsAggregation(fn string) bool {
 // owns the map.
 func (g *SelectGrant) Settings() map[string]string { return maps.Clone(g.settings) }
 
-// Fingerprint identifies everything about the grant that an answer depends on:
-// equal fingerprints read equal answers.
-func (g *SelectGrant) Fingerprint() string { return g.fingerprint }
-
 // InsertGrant is what a role may insert into a table. It is immutable.
 type InsertGrant struct {
 	columns columnRule
+	checks  []rule
 }
 
 // Allows reports whether records may carry the column.
@@ -62,7 +61,7 @@ func unrestrictedSelect() *SelectGrant {
 
 func unrestrictedInsert() *InsertGrant { return &InsertGrant{columns: columnRule{all: true}} }
 
-func newSelectGrant(role string, doc *SelectDocument) *SelectGrant {
+func newSelectGrant(role string, doc *SelectDocument, filter *rule) *SelectGrant {
 	return &SelectGrant{
 		columns:            newColumnRule(doc.AllowColumns, doc.DenyColumns),
 		maxRows:            doc.MaxRows,
@@ -70,11 +69,12 @@ func newSelectGrant(role string, doc *SelectDocument) *SelectGrant {
 		deniedAggregation:  set(doc.DeniedAggregations),
 		settings:           capSettings(doc),
 		fingerprint:        fingerprint(role, doc),
+		filter:             filter,
 	}
 }
 
-func newInsertGrant(doc *InsertDocument) *InsertGrant {
-	return &InsertGrant{columns: newColumnRule(doc.AllowColumns, doc.DenyColumns)}
+func newInsertGrant(doc *InsertDocument, checks []rule) *InsertGrant {
+	return &InsertGrant{columns: newColumnRule(doc.AllowColumns, doc.DenyColumns), checks: checks}
 }
 
 // capSettings spells the resource caps as ClickHouse settings. Zero is left

@@ -220,12 +220,12 @@ func TestFingerprint(t *testing.T) {
 	of := func(role, rule string) string {
 		g, err := load(t, `{"tables": {"t": {"`+role+`": {"select": `+rule+`}}}}`, "a", "b").Select(role, "t")
 		require.NoError(t, err)
-		return g.Fingerprint()
+		return g.Bind(nil, nil).Fingerprint()
 	}
 	same := of("a", `{"allow_columns": ["x", "y"]}`)
 	assert.Equal(t, same, of("a", `{"allow_columns": ["y", "x", "x"]}`))
 	distinct := []string{
-		same, policy.OperatorSelect().Fingerprint(),
+		same, policy.OperatorSelect().Bind(nil, nil).Fingerprint(),
 		of("b", `{"allow_columns": ["x", "y"]}`),
 		of("a", `{"allow_columns": ["x"]}`),
 		of("a", `{"allow_columns": ["x,y"]}`),

@@ -13,10 +13,11 @@ import (
 	"github.com/wavehouse/wavehouse/internal/schema"
 )
 
-// Build compiles doc for the table under the grant. The error is an *Error.
-func Build(doc *Document, table *schema.Table, grant *policy.SelectGrant, o Options) (*Statement, error) {
+// Build compiles doc for the table under the grant, which is bound to the
+// caller's claims and to this table. The error is an *Error.
+func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.outputs, b.conditions, b.timeRange, b.groups, b.order} {
+	for _, step := range []func() *Error{b.check, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.order} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -50,7 +51,7 @@ type output struct {
 	sql  string
 }
 
-func newBuilder(doc *Document, table *schema.Table, grant *policy.SelectGrant, o Options) *builder {
+func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) *builder {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}

@@ -187,14 +187,14 @@ func TestFormats(t *testing.T) {
 		query.FormatJSON: "JSONEachRow", query.FormatNDJSON: "JSONEachRow", query.FormatCSV: "CSVWithNames",
 		query.FormatArrow: "ArrowStream", query.FormatParquet: "Parquet",
 	} {
-		s, err := query.Build(doc, pages(), policy.OperatorSelect(), query.Options{Format: format, MaxResultBytes: 5})
+		s, err := query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), query.Options{Format: format, MaxResultBytes: 5})
 		require.NoError(t, err)
 		assert.Equal(t, "SELECT wh.`n` AS `n` FROM `pages` AS wh FORMAT "+want, s.SQL, "no cap of anyone's, no LIMIT")
 		_, array := s.Settings["output_format_json_array_of_rows"]
 		assert.Equal(t, format == query.FormatJSON, array)
 		assert.Equal(t, "5", s.Settings["max_result_bytes"])
 	}
-	s, err := query.Build(&query.Document{Columns: []string{"n"}, Offset: query.Count{N: 3, Set: true}}, pages(), policy.OperatorSelect(), query.Options{})
+	s, err := query.Build(&query.Document{Columns: []string{"n"}, Offset: query.Count{N: 3, Set: true}}, pages(), policy.OperatorSelect().Bind(nil, nil), query.Options{})
 	require.NoError(t, err)
 	assert.Contains(t, s.SQL, " LIMIT 9223372036854775807 OFFSET 3 ")
 }

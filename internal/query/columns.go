@@ -17,7 +17,7 @@ import (
 // against the table and the grant, and the one place that spells it in SQL.
 type columns struct {
 	table *schema.Table
-	grant *policy.SelectGrant
+	grant *policy.BoundSelect
 	// qualifier names the table in the statement. Every column is written as
 	// qualifier.column, which no alias of the caller's can capture.
 	qualifier string

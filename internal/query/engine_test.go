@@ -242,14 +242,35 @@ func TestCapsAndFormatsOnTheEngine(t *testing.T) {
 		query.FormatParquet: "PAR1",
 		query.FormatArrow:   "\xff\xff\xff\xff",
 	} {
-		s, err := query.Build(doc, table, policy.OperatorSelect(), query.Options{Format: format})
+		s, err := query.Build(doc, table, policy.OperatorSelect().Bind(nil, nil), query.Options{Format: format})
 		require.NoError(t, err)
 		text, err := e.run(t, s)
 		require.NoError(t, err)
 		assert.True(t, strings.HasPrefix(text, want), "%q", text)
 	}
-	s, err = query.Build(doc, table, policy.OperatorSelect(), query.Options{MaxResultBytes: 10})
+	s, err = query.Build(doc, table, policy.OperatorSelect().Bind(nil, nil), query.Options{MaxResultBytes: 10})
 	require.NoError(t, err)
 	_, err = e.run(t, s)
 	assert.ErrorContains(t, err, "result")
+}
+
+// A time between two values of its column is compared at the column's
+// precision: ClickHouse fails when it scales a time far away to a finer one,
+// and that failure would tell of rows that the caller may not see.
+func TestTimesFinerThanTheirColumn(t *testing.T) {
+	e := startEngine(t)
+	e.Exec(t, "CREATE TABLE finer (k Int8, dt DateTime, ts DateTime64(3, 'UTC'), n Nullable(DateTime64(3))) ENGINE = MergeTree ORDER BY k",
+		"INSERT INTO finer VALUES (1, '2026-01-01 00:00:00', '2026-01-01 00:00:00.000', NULL), (2, '2026-01-01 00:00:01', '2026-01-01 00:00:00.001', '2299-12-31 00:00:00'),"+
+			" (3, '2106-01-01 00:00:00', '2299-12-31 00:00:00.000', '1900-01-01 00:00:00')")
+	table := e.describe(t, "finer")
+	for column, value := range map[string]string{"dt": "2026-01-01T00:00:00.5Z", "ts": "2026-01-01T00:00:00.0000001Z", "n": "1969-12-31T23:59:59.9999Z"} {
+		above, below, differ := []string{`{"k":2}`, `{"k":3}`}, []string{`{"k":1}`}, []string{`{"k":1}`, `{"k":2}`, `{"k":3}`}
+		if column == "n" {
+			above, below, differ = []string{`{"k":2}`}, []string{`{"k":3}`}, []string{`{"k":2}`, `{"k":3}`}
+		}
+		for op, want := range map[string][]string{"gt": above, "gte": above, "lt": below, "lte": below, "eq": {}, "neq": differ} {
+			assert.Equal(t, want, e.rows(t, table, policy.OperatorSelect(),
+				`{"columns":["k"],"order_by":[{"column":"k"}],"filters":[{"column":"`+column+`","op":"`+op+`","value":"`+value+`"}]}`), "%s %s", column, op)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
@@ -68,10 +69,35 @@ func (b *builder) compare(clause string, col column, op string, value json.RawMe
 		return "", err
 	}
 	typ, text, err := scalar(clause, col, value)
-	if err != nil {
-		return "", err
+	if err == nil {
+		return b.bind(clause, col, op, typ, text)
 	}
-	return b.bind(clause, col, op, typ, text)
+	if t, finer := finerThanColumn(col, value); finer && col.codec != nil {
+		return b.compareFiner(clause, col, op, t)
+	}
+	return "", err
+}
+
+// compareFiner compares a column of times with one between two of its values.
+// It is compared with the value before, at the column's own precision: at a
+// finer one ClickHouse fails when it meets a time far away.
+func (b *builder) compareFiner(clause string, col column, op string, t time.Time) (string, *Error) {
+	switch op {
+	case " = ":
+		return "0", nil
+	case " != ":
+		return col.sql + " IS NOT NULL", nil
+	case " >= ":
+		op = " > "
+	case " < ":
+		op = " <= "
+	}
+	precision := col.typ.Precision
+	if col.typ.Kind == coltype.DateTime {
+		precision = 0
+	}
+	before := t.Add(-time.Duration(modulo(int64(t.Nanosecond()), int64(tick(precision)))))
+	return b.bind(clause, col, op, timestampType(precision), timestampText(before, precision))
 }
 
 func (b *builder) bind(clause string, col column, op, typ, text string) (string, *Error) {
@@ -92,6 +118,11 @@ func (b *builder) member(clause string, col column, op string, value json.RawMes
 	if faults := strictjson.Decode(value, &items); len(value) == 0 || len(faults) > 0 {
 		return "", invalidColumn(col.name, "%s: want an array of values", clause)
 	}
+	return b.memberOf(clause, col, op, items)
+}
+
+// memberOf compiles a list that has been taken apart.
+func (b *builder) memberOf(clause string, col column, op string, items []json.RawMessage) (string, *Error) {
 	if len(items) > maxInList {
 		return "", invalidColumn(col.name, "%s: %d values are more than the %d that a list may have", clause, len(items), maxInList)
 	}

@@ -75,7 +75,7 @@ func build(table *schema.Table, grant *policy.SelectGrant, body string) (*query.
 	if err != nil {
 		return nil, err
 	}
-	return query.Build(doc, table, grant, options())
+	return query.Build(doc, table, grant.Bind(nil, table.Record), options())
 }
 
 // asError returns the *query.Error in err, which must be one.

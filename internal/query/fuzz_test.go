@@ -47,7 +47,7 @@ func FuzzBuild(f *testing.F) {
 				return // a level that JSON has no number for
 			}
 			for _, doc := range parts(body) {
-				s, err := query.Build(doc, table, everything, options())
+				s, err := query.Build(doc, table, everything.Bind(nil, nil), options())
 				if err != nil {
 					e := asError(t, err)
 					if e.Code != query.CodeInvalid || !utf8.ValidString(e.Message) {
@@ -98,7 +98,7 @@ func FuzzParse(f *testing.F) {
 			asError(t, err)
 			return
 		}
-		if s, err := query.Build(doc, table, everything, options()); err != nil {
+		if s, err := query.Build(doc, table, everything.Bind(nil, nil), options()); err != nil {
 			asError(t, err)
 		} else if rest := parameter.ReplaceAllString(identifier.ReplaceAllString(s.SQL, " "), " "); !words.MatchString(rest) {
 			t.Fatalf("a caller's text became SQL: %s\nleft over: %s", s.SQL, rest)
@@ -116,7 +116,7 @@ func BenchmarkParseAndBuild(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := query.Build(doc, table, everything, options()); err != nil {
+		if _, err := query.Build(doc, table, everything.Bind(nil, nil), options()); err != nil {
 			b.Fatal(err)
 		}
 	}

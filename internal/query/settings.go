@@ -26,8 +26,13 @@ func (f Format) clickhouse() string {
 
 // settings pins how the statement runs and how its answer is rendered: every
 // path of the product that shows a value shows it the same way.
-func settings(doc *Document, grant *policy.SelectGrant, o Options) map[string]string {
+func settings(doc *Document, grant *policy.BoundSelect, o Options) map[string]string {
 	s := grant.Settings()
+	pin(s, doc.Int64 == "string", o)
+	return s
+}
+
+func pin(s map[string]string, quoteInt64 bool, o Options) {
 	s["readonly"] = "2"
 	s["cancel_http_readonly_queries_on_client_close"] = "1"
 	s["max_result_bytes"] = strconv.FormatInt(maxResultBytes(o), 10)
@@ -36,7 +41,7 @@ func settings(doc *Document, grant *policy.SelectGrant, o Options) map[string]st
 	s["output_format_json_escape_forward_slashes"] = "0"
 	s["output_format_json_quote_denormals"] = "0"
 	quote := "0"
-	if doc.Int64 == "string" {
+	if quoteInt64 {
 		quote = "1"
 	}
 	s["output_format_json_quote_64bit_integers"] = quote
@@ -44,7 +49,6 @@ func settings(doc *Document, grant *policy.SelectGrant, o Options) map[string]st
 	if o.Format == FormatJSON {
 		s["output_format_json_array_of_rows"] = "1"
 	}
-	return s
 }
 
 func maxResultBytes(o Options) int64 {
@@ -52,4 +56,12 @@ func maxResultBytes(o Options) int64 {
 		return o.MaxResultBytes
 	}
 	return DefaultMaxResultBytes
+}
+
+// ReadSettings are the settings of a statement that is written elsewhere: it
+// only reads, and its answer is rendered as those of structured queries are.
+func ReadSettings(f Format, quoteInt64 bool) map[string]string {
+	s := map[string]string{"default_format": f.clickhouse()}
+	pin(s, quoteInt64, Options{Format: f})
+	return s
 }

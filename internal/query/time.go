@@ -92,12 +92,14 @@ func roundUp(t time.Time, typ coltype.Type, zone *time.Location) (param, text st
 	if typ.Kind == coltype.DateTime {
 		precision = 0
 	}
-	tick := int(math.Pow10(9 - precision))
-	if rest := t.Nanosecond() % tick; rest != 0 {
-		t = t.Add(time.Duration(tick - rest))
+	if rest := t.Nanosecond() % tick(precision); rest != 0 {
+		t = t.Add(time.Duration(tick(precision) - rest))
 	}
 	return timestampType(precision), timestampText(t, precision), holds(t, precision)
 }
+
+// tick is how many nanoseconds a time of the precision is from the next.
+func tick(precision int) int { return int(math.Pow10(9 - precision)) }
 
 // roundUpDay returns the date of t when t is a midnight, else the next one.
 func roundUpDay(t time.Time) time.Time {

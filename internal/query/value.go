@@ -54,13 +54,8 @@ func (v *values) table(typ string, rows []byte) string {
 // comparableColumn refuses columns whose values cannot be compared with one that a
 // caller writes.
 func comparableColumn(clause string, col column) *Error {
-	if col.codec != nil {
-		switch col.typ.Kind {
-		case coltype.Int, coltype.UInt, coltype.Float, coltype.Decimal, coltype.String, coltype.FixedString,
-			coltype.Bool, coltype.UUID, coltype.IPv4, coltype.IPv6, coltype.Enum,
-			coltype.Date, coltype.Date32, coltype.DateTime, coltype.DateTime64:
-			return nil
-		}
+	if col.codec != nil && col.typ.Ordered() {
+		return nil
 	}
 	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value", clause, shorten(col.name), col.plain)
 }
@@ -73,9 +68,6 @@ func scalar(clause string, col column, value json.RawMessage) (typ, text string,
 	}
 	encoded, err := col.codec.AppendJSON(nil, value)
 	if err != nil {
-		if t, finer := finerThanColumn(col, value); finer {
-			return timestampType(9), timestampText(t, 9), nil
-		}
 		return "", "", refused(clause, col, err)
 	}
 	rendered, _, err := col.codec.RenderJSON(nil, encoded, record.RenderOptions{})

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,62 @@ func BenchmarkDecodeNDJSON(b *testing.B) {
 		}
 		if n != 1000 {
 			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/row")
+}
+
+// benchDelimited is the rows of benchBody as fields.
+func benchDelimited(rows int, separator string) []byte {
+	var b bytes.Buffer
+	for i, c := range benchColumns() {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(c.Name)
+	}
+	for i := range rows {
+		text := fmt.Sprintf("\n61f0c404-5cb3-11e7-907b-%012x|%d|sess-%08d-abcdef|/products/%d/details|https://example.com/search?q=%d|DE|mobile|%d|%d.25|0.%d|2026-03-04T05:%02d:%02d.%03dZ",
+			i, 1_000_000_007*i, i, i%977, i, i*13%100_000, i%1000, i%90+10, i/60%60, i%60, i%1000)
+		b.WriteString(strings.ReplaceAll(text, "|", separator))
+	}
+	return b.Bytes()
+}
+
+// BenchmarkDecodeCSV and BenchmarkDecodeTSV read the rows of
+// BenchmarkDecodeNDJSON.
+func BenchmarkDecodeCSV(b *testing.B) { benchDecode(b, CSV, benchDelimited(1000, ",")) }
+
+func BenchmarkDecodeTSV(b *testing.B) { benchDecode(b, TSV, benchDelimited(1000, "\t")) }
+
+// BenchmarkDecodeQuotedCSV reads them with every field in quotes.
+func BenchmarkDecodeQuotedCSV(b *testing.B) {
+	body := bytes.ReplaceAll(benchDelimited(1000, ","), []byte(","), []byte(`","`))
+	body = bytes.ReplaceAll(body, []byte("\n"), []byte("\"\n\""))
+	benchDecode(b, CSV, append(append([]byte{'"'}, body...), '"'))
+}
+
+// BenchmarkDecodeLines reads rows whose set has a type without a codec.
+func BenchmarkDecodeLines(b *testing.B) {
+	body := bytes.ReplaceAll(benchBody(1000), []byte(`,"score"`), []byte(`,"extra":{"a":[1,2]},"score"`))
+	benchDecode(b, NDJSON, body, "extra JSON")
+}
+
+func benchDecode(b *testing.B, format InputFormat, body []byte, more ...string) {
+	table := Compile("events", append(benchColumns(), columns(more...)...), time.UTC)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		d := table.NewDecoder(format, body, DecodeOptions{})
+		n := 0
+		for d.Next() {
+			if d.Record().Err != nil {
+				b.Fatal(d.Record().Err)
+			}
+			n++
+		}
+		if n != 1000 {
+			b.Fatal(n, d.Err())
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/row")

@@ -7,6 +7,10 @@ type Codec interface {
 	// syntactically valid, and appends it to dst as RowBinary. An error is an
 	// *Error without Column, and dst is then returned unchanged.
 	AppendJSON(dst, value []byte) ([]byte, error)
+	// AppendText is AppendJSON for the text of a CSV or TSV field, without its
+	// quotes and escapes, in valid UTF-8. Arrays, maps and tuples come in the
+	// notation of ClickHouse, as in ['a',NULL], {'k':1} and (1,'x'), or as JSON.
+	AppendText(dst, field []byte) ([]byte, error)
 	// RenderJSON appends the first value of encoded as the JSON that ClickHouse
 	// prints for it and returns how many bytes of encoded it took.
 	RenderJSON(dst, encoded []byte, o RenderOptions) (out []byte, n int, err error)

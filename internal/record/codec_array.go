@@ -50,6 +50,11 @@ func (c *arrayCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	}
 }
 
+// AppendText takes ClickHouse's notation or JSON.
+func (c *arrayCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return appendComposite(c, dst, field)
+}
+
 func (c *arrayCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, int, error) {
 	count, at, err := readCount(encoded)
 	if err != nil {

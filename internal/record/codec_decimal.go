@@ -22,6 +22,16 @@ func (c *decimalCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *decimalCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return c.parse(dst, field, field)
+}
+
+// parse judges text; shown is what messages repeat.
+func (c *decimalCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	n, negative, result := parseScaled(text, c.scale)
 	if result == fits && n.compare(&c.limit) >= 0 {
 		result = tooWide
@@ -29,9 +39,9 @@ func (c *decimalCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	switch result {
 	case fits:
 	case notWhole:
-		return dst, mismatchf("%s has more than the %d fractional digits of %s", excerpt(value), c.scale, c.name)
+		return dst, mismatchf("%s has more than the %d fractional digits of %s", excerpt(shown), c.scale, c.name)
 	default:
-		return dst, c.refuse(result, value)
+		return dst, c.refuse(result, shown)
 	}
 	if negative {
 		n.negate()

@@ -47,7 +47,18 @@ func (c *enumCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
-	if value[0] == '"' {
+	return c.parse(dst, text, value, value[0] == '"')
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *enumCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return c.parse(dst, field, field, true)
+}
+
+// parse judges text, which may be a name when quoted; shown is what messages
+// repeat.
+func (c *enumCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, error) {
+	if quoted {
 		if n, ok := c.numbers[string(text)]; ok {
 			return appendLittle(dst, uint64(n), c.size), nil
 		}
@@ -62,7 +73,7 @@ func (c *enumCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 			return appendLittle(dst, uint64(number), c.size), nil
 		}
 	}
-	return dst, mismatchf("%s is not one of %s's values: %s", excerpt(value), c.name, c.known)
+	return dst, mismatchf("%s is not one of %s's values: %s", excerpt(shown), c.name, c.known)
 }
 
 func (c *enumCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {

@@ -24,16 +24,30 @@ func (c *floatCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 		return dst, fault
 	}
 	if value[0] == '"' {
-		if f, ok := denormal(text); ok {
-			return c.append(dst, f), nil
-		}
-		if _, ok := parseNumber(text); !ok {
-			return dst, mismatch(c.name, value)
-		}
+		return c.parse(dst, text, value)
 	}
+	return c.parseDigits(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *floatCodec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *floatCodec) parse(dst, text, shown []byte) ([]byte, error) {
+	if f, ok := denormal(text); ok {
+		return c.append(dst, f), nil
+	}
+	if _, ok := parseNumber(text); !ok {
+		return dst, mismatch(c.name, shown)
+	}
+	return c.parseDigits(dst, text, shown)
+}
+
+// parseDigits is parse for text that is known to be a number's.
+func (c *floatCodec) parseDigits(dst, text, shown []byte) ([]byte, error) {
 	f, err := strconv.ParseFloat(view(text), c.parseBits())
 	if err != nil {
-		return dst, outOfRange(c.name, value)
+		return dst, outOfRange(c.name, shown)
 	}
 	return c.append(dst, f), nil
 }
@@ -63,7 +77,7 @@ func denormal(text []byte) (f float64, ok bool) {
 		name = name[1:]
 	}
 	switch {
-	case strings.EqualFold(name, "nan") && len(name) == len(text):
+	case strings.EqualFold(name, "nan") && text[0] != '+': // what 0/0 makes is printed with a minus sign
 		return math.Float64frombits(quietNaN), true
 	case strings.EqualFold(name, "inf"), strings.EqualFold(name, "infinity"):
 		return math.Inf(sign), true

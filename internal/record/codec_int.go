@@ -29,12 +29,20 @@ func (c *intCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *intCodec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *intCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	n, negative, result := parseUint64(text)
 	if result == fits && !c.holds(n, negative) {
 		result = tooWide
 	}
 	if result != fits {
-		return dst, c.refuse(result, value)
+		return dst, c.refuse(result, shown)
 	}
 	if negative {
 		n = -n
@@ -122,12 +130,20 @@ func (c *wideCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *wideCodec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *wideCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	n, negative, result := parseWide(text)
 	if result == fits && (!n.fits(negative, c.signed, c.size) || negative && !c.signed) {
 		result = tooWide
 	}
 	if result != fits {
-		return dst, c.refuse(result, value)
+		return dst, c.refuse(result, shown)
 	}
 	if negative {
 		n.negate()

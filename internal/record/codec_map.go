@@ -77,6 +77,11 @@ func (s *keySet) add(row []byte, at int) bool {
 	return true
 }
 
+// AppendText takes ClickHouse's notation or JSON.
+func (c *mapCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return appendComposite(c, dst, field)
+}
+
 func (c *mapCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, int, error) {
 	count, at, err := readCount(encoded)
 	if err != nil {

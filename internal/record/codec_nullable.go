@@ -17,6 +17,15 @@ func (c *nullableCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	return out, nil
 }
 
+// AppendText never makes NULL: a field that means it is left out by its reader.
+func (c *nullableCodec) AppendText(dst, field []byte) ([]byte, error) {
+	out, err := c.elem.AppendText(append(dst, 0), field)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
 func (c *nullableCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, int, error) {
 	switch {
 	case len(encoded) == 0:

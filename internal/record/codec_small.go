@@ -21,6 +21,17 @@ func (c *boolCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	return dst, wrongKind(c.name, value)
 }
 
+// AppendText takes the names in the three ways of writing them, and 0 and 1.
+func (c *boolCodec) AppendText(dst, field []byte) ([]byte, error) {
+	switch view(field) {
+	case "true", "1", "True", "TRUE":
+		return append(dst, 1), nil
+	case "false", "0", "False", "FALSE":
+		return append(dst, 0), nil
+	}
+	return dst, mismatch(c.name, field)
+}
+
 func (c *boolCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {
 	if len(encoded) < 1 {
 		return dst, 0, errShort
@@ -43,9 +54,17 @@ func (c *uuidCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *uuidCodec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *uuidCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	var id [16]byte
 	if !parseUUID(&id, text) {
-		return dst, mismatch(c.name, value)
+		return dst, mismatch(c.name, shown)
 	}
 	return append(dst,
 		id[7], id[6], id[5], id[4], id[3], id[2], id[1], id[0],
@@ -112,9 +131,17 @@ func (c *ipv4Codec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *ipv4Codec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *ipv4Codec) parse(dst, text, shown []byte) ([]byte, error) {
 	ip, err := netip.ParseAddr(view(text))
 	if err != nil || !ip.Is4() {
-		return dst, mismatch(c.name, value)
+		return dst, mismatch(c.name, shown)
 	}
 	b := ip.As4()
 	return append(dst, b[3], b[2], b[1], b[0]), nil
@@ -146,9 +173,17 @@ func (c *ipv6Codec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *ipv6Codec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *ipv6Codec) parse(dst, text, shown []byte) ([]byte, error) {
 	ip, err := netip.ParseAddr(view(text))
 	if err != nil || ip.Zone() != "" {
-		return dst, mismatch(c.name, value)
+		return dst, mismatch(c.name, shown)
 	}
 	b := ip.As16()
 	return append(dst, b[:]...), nil

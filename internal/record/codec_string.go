@@ -18,6 +18,11 @@ func (c *stringCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	return append(binary.AppendUvarint(dst, uint64(len(value))), value...), nil
 }
 
+// AppendText takes any field as it is.
+func (c *stringCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return append(appendCount(dst, len(field)), field...), nil
+}
+
 // appendQuoted appends the inside of a JSON string with its length in front.
 func appendQuoted(dst, raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
@@ -99,6 +104,11 @@ func (c *fixedStringCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.AppendText(dst, text)
+}
+
+// AppendText takes a field that is no longer than the type.
+func (c *fixedStringCodec) AppendText(dst, text []byte) ([]byte, error) {
 	if len(text) > c.size {
 		return dst, outOfRangef("%d bytes are longer than %s", len(text), c.name)
 	}

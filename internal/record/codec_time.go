@@ -35,16 +35,24 @@ func (c *dateCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
+	return c.parse(dst, text, value)
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *dateCodec) AppendText(dst, field []byte) ([]byte, error) { return c.parse(dst, field, field) }
+
+// parse judges text; shown is what messages repeat.
+func (c *dateCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	d, rest, ok := cutDate(text)
 	switch {
 	case !ok || len(rest) > 0:
-		return dst, mismatchf("%s is not a date: %s takes YYYY-MM-DD", excerpt(value), c.name)
+		return dst, mismatchf("%s is not a date: %s takes YYYY-MM-DD", excerpt(shown), c.name)
 	case !d.valid():
-		return dst, mismatchf("%s names a day that does not exist", excerpt(value))
+		return dst, mismatchf("%s names a day that does not exist", excerpt(shown))
 	}
 	days := daysOf(d)
 	if days < c.low || days > c.high {
-		return dst, outOfRange(c.name, value)
+		return dst, outOfRange(c.name, shown)
 	}
 	return appendLittle(dst, uint64(days), c.size), nil
 }
@@ -112,24 +120,35 @@ func (c *dateTimeCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if fault != nil {
 		return dst, fault
 	}
-	at, bad := parseInstant(text, value[0] == '"', c.zone)
+	return c.parse(dst, text, value, value[0] == '"')
+}
+
+// AppendText reads a field as AppendJSON reads a string.
+func (c *dateTimeCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return c.parse(dst, field, field, true)
+}
+
+// parse judges text, which is a string's when quoted; shown is what messages
+// repeat.
+func (c *dateTimeCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, error) {
+	at, bad := parseInstant(text, quoted, c.zone)
 	switch {
 	case bad == epochTooLarge:
-		return dst, outOfRange(c.name, value)
+		return dst, outOfRange(c.name, shown)
 	case bad == notATime:
-		return dst, mismatch(c.name, value)
+		return dst, mismatch(c.name, shown)
 	case bad != timeIsOne:
-		return dst, mismatchf("%s %s", excerpt(value), string(bad))
+		return dst, mismatchf("%s %s", excerpt(shown), string(bad))
 	case at.seconds < c.low || at.seconds > c.high:
-		return dst, outOfRange(c.name, value)
+		return dst, outOfRange(c.name, shown)
 	}
 	step := int64(1e9) / c.unit
 	if at.finer || at.nanos%step != 0 {
-		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt(value), c.name, c.digits)
+		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt(shown), c.name, c.digits)
 	}
 	units, ok := c.units(at.seconds, at.nanos/step)
 	if !ok {
-		return dst, outOfRange(c.name, value)
+		return dst, outOfRange(c.name, shown)
 	}
 	return appendLittle(dst, uint64(units), c.size), nil
 }

@@ -118,6 +118,11 @@ func acceptsNull(codec Codec) bool {
 	return ok
 }
 
+// AppendText takes ClickHouse's notation or JSON.
+func (c *tupleCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return appendComposite(c, dst, field)
+}
+
 func (c *tupleCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, int, error) {
 	opening, closing := byte('['), byte(']')
 	if c.names != nil {

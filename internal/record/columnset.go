@@ -15,6 +15,9 @@ type ColumnSet struct {
 	key     string
 	// carried has a bit for each column.
 	carried []byte
+	// lines reads the rows before they become lines of text; nil when they stay
+	// RowBinary.
+	lines *Layout
 	// missing is the first required column that the set lacks, -1 for none.
 	missing int
 }
@@ -25,6 +28,16 @@ func (s *ColumnSet) Header() string { return s.header }
 // Columns returns the columns' indexes in the Table. It is shared: do not
 // change it.
 func (s *ColumnSet) Columns() []int { return s.columns }
+
+// Format is that of the set's rows, as a chunk's header names it: RowBinary, or
+// JSONCompactEachRow when a column's type has no codec. A row is then one line
+// with its line feed.
+func (s *ColumnSet) Format() string {
+	if s.lines != nil {
+		return formatLines
+	}
+	return formatRowBinary
+}
 
 // Key names the set by its columns' names and types, in any process and after
 // any refresh of the schema.
@@ -74,6 +87,7 @@ func (t *Table) newSet(carried []byte) *ColumnSet {
 		header = t.appendHeader(header, i)
 	}
 	set.header = string(append(header, ']'))
+	set.lines = t.linesOf(set.columns)
 	sum := sha256.Sum256([]byte(set.header))
 	set.key = hex.EncodeToString(sum[:16])
 	return set

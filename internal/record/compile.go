@@ -58,7 +58,7 @@ func listOf(t coltype.Type, zone *time.Location) (Codec, error) {
 func label(t coltype.Type) string { return excerpt([]byte(t.Text)) }
 
 func noCodec(t coltype.Type) error {
-	return fmt.Errorf("columns of type %s cannot be written by this version", label(t))
+	return fmt.Errorf("values of type %s cannot be read here", label(t))
 }
 
 // scalarCodec builds the codec of a type that holds no others, nil when there
@@ -87,6 +87,10 @@ func scalarCodec(t coltype.Type, zone *time.Location) Codec {
 		return &ipv6Codec{newFixed(t.Text, 16)}
 	case coltype.Enum:
 		return newEnum(t)
+	case coltype.Time:
+		return newClock(t.Text, 4, 0)
+	case coltype.Time64:
+		return newClock(t.Text, 8, t.Precision)
 	case coltype.Date, coltype.Date32:
 		return newDate(t.Text)
 	case coltype.DateTime:

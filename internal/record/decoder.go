@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"errors"
-	"fmt"
 )
 
 // InputFormat is a request body's format.
@@ -15,6 +14,12 @@ const (
 	JSON InputFormat = iota
 	// NDJSON is one object a line.
 	NDJSON
+	// CSV and TSV name the columns in their first line; without that, the
+	// fields are all columns that may be sent, in the table's order.
+	CSV
+	CSVWithoutHeader
+	TSV
+	TSVWithoutHeader
 )
 
 // DecodeOptions are the request's part of a record's verdict.
@@ -26,6 +31,11 @@ type DecodeOptions struct {
 	MissingAsZero bool
 	// MaxRecordBytes bounds an encoded row; 0 means 512 KiB.
 	MaxRecordBytes int
+	// Checks are rules about columns that hold for every record.
+	Checks []Check
+	// Refuse, when not nil, is the verdict on every record that is otherwise
+	// well formed: the request's own rules cannot be applied.
+	Refuse *Error
 }
 
 // defaultMaxRecordBytes is DecodeOptions.MaxRecordBytes when that is 0.
@@ -77,6 +87,10 @@ type Decoder struct {
 	// access is what the request may do to a column, as far as it was asked.
 	access []access
 	set    *ColumnSet
+
+	delimited delimited
+	// line is the last row of a set whose rows are lines of text.
+	line []byte
 }
 
 type span struct{ from, to int }
@@ -119,8 +133,11 @@ func (d *Decoder) Next() bool {
 	clear(d.sent)
 	clear(d.carried)
 	d.fault, d.row = nil, d.row[:0]
-	if d.format == NDJSON {
+	switch {
+	case d.format == NDJSON:
 		return d.nextLine()
+	case d.format.delimited():
+		return d.nextRow()
 	}
 	return d.nextElement()
 }
@@ -129,10 +146,13 @@ func (d *Decoder) Next() bool {
 func (d *Decoder) Record() Record { return d.record }
 
 // Value returns the JSON of a column as the current record sent it, null
-// included.
+// included; the field of a CSV or TSV record is returned as a JSON string.
 func (d *Decoder) Value(column int) (raw []byte, ok bool) {
 	if d.record.Index == 0 || !hasBit(d.sent, column) {
 		return nil, false
+	}
+	if d.format.delimited() {
+		return d.fieldJSON(column)
 	}
 	s := d.spans[column]
 	return d.src[s.from:s.to], true
@@ -165,6 +185,12 @@ func (d *Decoder) finish(malformed *Error) bool {
 // encode turns the values into a row.
 func (d *Decoder) encode() *Error {
 	t := d.table
+	if d.options.Refuse != nil {
+		return d.options.Refuse
+	}
+	if fault := d.stamp(); fault != nil {
+		return fault
+	}
 	if d.set == nil || !bytes.Equal(d.set.carried, d.carried) {
 		d.set = t.setOf(d.carried)
 	}
@@ -177,17 +203,39 @@ func (d *Decoder) encode() *Error {
 	}
 	row := d.row
 	for _, column := range set.columns {
-		s := d.spans[column]
-		var err error
-		if row, err = t.fields[column].codec.AppendJSON(row, d.src[s.from:s.to]); err != nil {
-			return ofColumn(err, t.columns[column].Name)
+		start := len(row)
+		var fault *Error
+		if row, fault = d.appendValue(row, column); fault == nil {
+			fault = d.verify(column, row[start:])
+		}
+		if fault != nil {
+			return fault
 		}
 		if len(row) > d.options.MaxRecordBytes {
-			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the record is over %d bytes when encoded", d.options.MaxRecordBytes)}
+			return tooLarge(d.options.MaxRecordBytes)
 		}
 	}
 	d.row, d.record.Set = row, set
+	if set.lines != nil {
+		return d.renderLine()
+	}
 	return nil
+}
+
+// appendValue appends the value that the record has in a column.
+func (d *Decoder) appendValue(row []byte, column int) ([]byte, *Error) {
+	if !hasBit(d.sent, column) {
+		return append(row, d.stamped(column)...), nil
+	}
+	if d.format.delimited() {
+		return d.appendField(row, column)
+	}
+	s := d.spans[column]
+	row, err := d.table.fields[column].codec.AppendJSON(row, d.src[s.from:s.to])
+	if err != nil {
+		return row, ofColumn(err, d.table.columns[column].Name)
+	}
+	return row, nil
 }
 
 // ofColumn names the column in a codec's error.

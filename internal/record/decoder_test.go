@@ -98,7 +98,7 @@ func TestTableIsSharedByDecoders(t *testing.T) {
 func TestWhatARecordMayCarry(t *testing.T) {
 	table := Compile("t", columns(
 		"id UInt8", "d String DEFAULT 'x'", "n Nullable(Int8)", "e UInt8 EPHEMERAL 1", "m UInt8 MATERIALIZED id", "a UInt8 ALIAS id",
-		"j JSON", "l LowCardinality(Nullable(String))", "arr Array(UInt8)", "a.b Array(UInt8) DEFAULT []",
+		"j JSON DEFAULT '{}'", "l LowCardinality(Nullable(String))", "arr Array(UInt8)", "a.b Array(UInt8) DEFAULT []",
 	), time.UTC)
 	for body, want := range map[string]string{
 		`{"id":1,"arr":[]}`:                           `{"id":1,"arr":[]}`,
@@ -115,7 +115,8 @@ func TestWhatARecordMayCarry(t *testing.T) {
 		`{"id":1,"arr":[],"nosuch":1}`:                CodeUnknownColumn + " nosuch",
 		`{"id":1,"arr":[],"ID":1}`:                    CodeUnknownColumn + " ID",
 		`{"id":1,"arr":[],"id":1}`:                    CodeDuplicateColumn + " id",
-		`{"id":1,"arr":[],"j":{}}`:                    CodeTypeMismatch + " j",
+		`{"id":1,"arr":[],"j":{"a" : [1, null]}}`:     `{"id":1,"j":{"a" : [1, null]},"arr":[]}`,
+		`{"id":1,"arr":[],"j":null}`:                  `{"id":1,"arr":[]}`,
 		`{"id":1,"arr":[],"l":[]}`:                    CodeTypeMismatch + " l",
 		`{"nosuch":1,"m":2,"id":`:                     CodeMalformed + " ",
 		`{"nosuch":1,"m":2,"id":300,"arr":[]}`:        CodeUnknownColumn + " nosuch",

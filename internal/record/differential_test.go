@@ -23,7 +23,7 @@ import (
 // that let a table have every type.
 const settings = "date_time_output_format=iso&output_format_json_escape_forward_slashes=0" +
 	"&output_format_json_quote_denormals=0&date_time_input_format=best_effort&input_format_null_as_default=0" +
-	"&allow_suspicious_low_cardinality_types=1&allow_experimental_bfloat16_type=1&flatten_nested=0"
+	"&allow_suspicious_low_cardinality_types=1&allow_experimental_bfloat16_type=1&flatten_nested=0&input_format_csv_deserialize_separate_columns_into_tuple=0&enable_time_time64_type=1"
 
 // engine is the real ClickHouse, asked over HTTP.
 type engine struct {
@@ -62,54 +62,136 @@ type taken struct {
 	encoded []byte
 }
 
-// For every type and a corpus of values, what our codec makes of a value is
-// compared with what the real ClickHouse makes of it.
-func TestCodecsAgainstClickHouse(t *testing.T) {
+// outcome is what became of one value: its encoding, or a refusal.
+type outcome struct {
+	stored bool
+	value  []byte
+	// code is of our own refusal.
+	code string
+}
+
+// For every type, format and a corpus of values, what this server makes of a
+// value is compared with what the real ClickHouse makes of it.
+func TestValuesAgainstClickHouse(t *testing.T) {
 	e := newEngine(t)
 	unused := unmet()
+	triples := 0
+	var met []meeting
 	for _, c := range corpus {
 		t.Run(c.typeText, func(t *testing.T) {
 			e := &engine{t: t, client: e.client, target: e.target}
-			e.run("CREATE OR REPLACE TABLE v (n UInt16, v "+c.typeText+") ENGINE = Memory", nil, "")
+			e.run("CREATE OR REPLACE TABLE v (n UInt32, v "+c.typeText+") ENGINE = Memory", nil, "")
 			codec, err := record.NewCodec(c.typeText, time.UTC)
 			require.NoError(t, err)
-			stored := storedTexts(e, c.values, codec)
-			var all []taken
-			for i, value := range c.values {
-				encoded, err := codec.AppendJSON(nil, []byte(value))
-				if err == nil {
-					all = append(all, taken{value, encoded})
+			for _, format := range formats {
+				values := format.values(c.typeText, c.values)
+				triples += len(values)
+				ours := judge(t, format, c.typeText, values)
+				theirs := storedTexts(e, format, values, codec)
+				retry(e, format, values, ours, theirs, codec)
+				var all []taken
+				for i, v := range values {
+					if ours[i].stored && format.name == "JSON" {
+						all = append(all, taken{v.text, ours[i].value})
+					}
+					if ours[i].stored == theirs[i].stored && string(ours[i].value) == string(theirs[i].value) {
+						continue
+					}
+					d, listed := differs(format.name, c.typeText, v)
+					if assert.NotNil(t, d, "%s %s: ClickHouse stores %x (%v), this server %x (%v %s)", format.name, v.text, theirs[i].value, theirs[i].stored, ours[i].value, ours[i].stored, ours[i].code) {
+						delete(unused, d.why+": "+listed)
+						met = append(met, meeting{d, format.name, c.typeText, v.text, show(codec, ours[i]), show(codec, theirs[i])})
+					}
 				}
-				theirs, ok := stored[i]
-				if ok == (err == nil) && string(theirs) == string(encoded) {
-					continue
+				if format.name == "JSON" {
+					checkStored(t, e, all)
+					checkOrder(t, e, all, codec)
 				}
-				entry := differs(c.typeText, value)
-				assert.NotEmpty(t, entry, "%s: ClickHouse stores %x (%v), this server %x (%v)", value, theirs, ok, encoded, err)
-				delete(unused, entry)
 			}
-			checkStored(t, e, all)
-			checkOrder(t, e, all, codec)
 		})
 	}
 	assert.Empty(t, unused, "these differences are on the list but were not met")
+	assert.GreaterOrEqual(t, triples, 1500)
+	t.Logf("%d triples of type, format and value", triples)
+	if !t.Failed() {
+		checkManual(t, e, met)
+	}
 }
 
-// storedTexts inserts each value as text and returns what ClickHouse stores,
-// by the value's index. A value that it refuses is absent.
-func storedTexts(e *engine, values []string, codec record.Codec) map[int][]byte {
+// judge returns what this server makes of each value.
+func judge(t *testing.T, f format, typeText string, values []value) []outcome {
+	t.Helper()
+	table := record.Compile("v", []record.Column{{Name: "n", Type: "UInt32"}, {Name: "v", Type: typeText}}, time.UTC)
+	all := make([]outcome, len(values))
+	for i, v := range values {
+		d := table.NewDecoder(f.input, f.line(i, v.text), record.DecodeOptions{MaxRecordBytes: 1 << 30})
+		if !d.Next() {
+			all[i].code = d.Err().Error()
+			continue
+		}
+		r := d.Record()
+		switch {
+		case r.Err != nil:
+			all[i].code = r.Err.Code
+		case len(r.Set.Columns()) == 1: // left out, and so NULL
+			all[i] = outcome{stored: true, value: []byte{1}}
+		default:
+			all[i] = outcome{stored: true, value: append([]byte(nil), r.Row[4:]...)}
+		}
+		assert.False(t, r.Err == nil && d.Next(), "%s is more than one record", v.text)
+	}
+	return all
+}
+
+// storedTexts inserts the values as text and returns what ClickHouse stores.
+func storedTexts(e *engine, f format, values []value, codec record.Codec) []outcome {
 	e.t.Helper()
-	for i, value := range values {
-		_, _ = e.try("INSERT INTO v FORMAT JSONEachRow", fmt.Appendf(nil, `{"n":%d,"v":%s}`, i, value), "")
+	e.run("TRUNCATE TABLE v", nil, "")
+	// Rows that do not parse are passed over. Other refusals end the INSERT: the
+	// rows are then sent one by one.
+	var body []byte
+	for i, v := range values {
+		body = append(body, f.line(i, v.text)...)
 	}
-	stored := make(map[int][]byte)
+	insert := "INSERT INTO v FORMAT " + f.theirs
+	if _, failed := e.try(insert, body, "&input_format_allow_errors_num=1000000&input_format_parallel_parsing=0"); failed {
+		e.run("TRUNCATE TABLE v", nil, "")
+		for i, v := range values {
+			_, _ = e.try(insert, f.line(i, v.text), "&input_format_parallel_parsing=0")
+		}
+	}
+	return readStored(e, len(values), codec)
+}
+
+// retry sends those values one by one that ClickHouse refused and we took: the
+// row before may have hidden them from it.
+func retry(e *engine, f format, values []value, ours, theirs []outcome, codec record.Codec) {
+	e.t.Helper()
+	e.run("TRUNCATE TABLE v", nil, "")
+	for i, v := range values {
+		if ours[i].stored && !theirs[i].stored {
+			_, _ = e.try("INSERT INTO v FORMAT "+f.theirs, f.line(i, v.text), "&input_format_parallel_parsing=0")
+		}
+	}
+	for i, o := range readStored(e, len(values), codec) {
+		if o.stored {
+			theirs[i] = o
+		}
+	}
+}
+
+// readStored returns the stored values by their number.
+func readStored(e *engine, count int, codec record.Codec) []outcome {
+	e.t.Helper()
+	all := make([]outcome, count)
 	for rows := e.run("SELECT n, v FROM v FORMAT RowBinary", nil, ""); len(rows) > 0; {
-		n := int(binary.LittleEndian.Uint16(rows))
-		size, err := codec.Skip(rows[2:])
+		n := int(binary.LittleEndian.Uint32(rows))
+		size, err := codec.Skip(rows[4:])
 		require.NoError(e.t, err)
-		stored[n], rows = rows[2:2+size], rows[2+size:]
+		require.Less(e.t, n, count)
+		all[n], rows = outcome{stored: true, value: rows[4 : 4+size]}, rows[4+size:]
 	}
-	return stored
+	return all
 }
 
 // checkStored inserts the values as RowBinary, and again as the lines of

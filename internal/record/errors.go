@@ -14,6 +14,7 @@ const (
 	CodeTypeMismatch     = "record.type_mismatch"
 	CodeOutOfRange       = "record.out_of_range"
 	CodeTooLarge         = "record.too_large"
+	CodeCheckFailed      = "record.check_failed"
 )
 
 // Codes of a body that was refused as a whole.
@@ -43,7 +44,8 @@ func (e *Error) Error() string {
 
 // BodyError says why a body was refused as a whole: no record of it counts.
 type BodyError struct {
-	// Code is CodeBodyEmpty or CodeBodyMalformed.
+	// Code is CodeBodyEmpty or CodeBodyMalformed, or for the header line of CSV
+	// and TSV CodeUnknownColumn or CodeDuplicateColumn.
 	Code    string
 	Message string
 }
@@ -56,6 +58,9 @@ func malformed(format string, args ...any) *Error {
 }
 
 func mismatch(typeName string, value []byte) *Error {
+	if len(value) == 0 {
+		return mismatchf("an empty text is not a value of type %s", typeName)
+	}
 	return &Error{Code: CodeTypeMismatch, Message: excerpt(value) + " is not a value of type " + typeName}
 }
 

@@ -9,6 +9,9 @@ import (
 // record is. For JSON that walks all of it by its quotes and brackets, so that
 // nothing of a body that was cut off is ever taken.
 func (d *Decoder) open() *BodyError {
+	if d.format.delimited() {
+		return d.openDelimited()
+	}
 	d.at = skipSpace(d.body, 0)
 	if d.at == len(d.body) {
 		return &BodyError{Code: CodeBodyEmpty, Message: "the body is empty"}

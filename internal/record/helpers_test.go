@@ -58,11 +58,24 @@ func decodeAll(t *testing.T, table *Table, f InputFormat, body string, o DecodeO
 
 func renderRow(t *testing.T, r Record) string {
 	t.Helper()
-	layout, err := ParseLayout(r.Set.Header(), time.UTC)
-	require.NoError(t, err)
-	out, err := layout.AppendObject(nil, r.Row, nil, RenderOptions{})
+	layout, row := readRow(t, r)
+	out, err := layout.AppendObject(nil, row, nil, RenderOptions{})
 	require.NoError(t, err)
 	return string(out)
+}
+
+// readRow returns a row and its layout as whoever reads a chunk does.
+func readRow(t require.TestingT, r Record) (*Layout, []byte) {
+	if r.Set.Format() == formatRowBinary {
+		layout, err := ParseLayout(r.Set.Header(), time.UTC)
+		require.NoError(t, err)
+		return layout, r.Row
+	}
+	lines, err := ParseLines(r.Set.Header(), time.UTC)
+	require.NoError(t, err)
+	row, err := lines.AppendRows(nil, r.Row, 1)
+	require.NoError(t, err)
+	return lines.Layout(), row
 }
 
 // codes lists the records' error codes, "" for a row.
@@ -86,4 +99,14 @@ func bodyCode(t *testing.T, f InputFormat, body string) string {
 	var fault *BodyError
 	require.ErrorAs(t, d.Err(), &fault)
 	return fault.Code
+}
+
+// bodyFault decodes a body that is at fault and returns why.
+func bodyFault(t *testing.T, f InputFormat, body string) *BodyError {
+	t.Helper()
+	d := pages().NewDecoder(f, []byte(body), DecodeOptions{})
+	require.False(t, d.Next(), "no record of a refused body may be read: %s", body)
+	var fault *BodyError
+	require.ErrorAs(t, d.Err(), &fault)
+	return fault
 }

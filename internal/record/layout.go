@@ -18,6 +18,23 @@ type Layout struct {
 // ParseLayout reads a ColumnSet's Header; zone is the server's. It fails when
 // the text is no header, names no column, or names a type without a codec.
 func ParseLayout(columns string, zone *time.Location) (*Layout, error) {
+	parsed, err := parseHeader(columns)
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout{}
+	for _, c := range parsed {
+		codec, err := NewCodec(c.Type, zone)
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", quoted(c.Name), err)
+		}
+		l.add(c, codec)
+	}
+	return l, nil
+}
+
+// parseHeader reads the names and types of a ColumnSet's Header.
+func parseHeader(columns string) ([]Column, error) {
 	var parsed []struct {
 		Name string `json:"name"`
 		Type string `json:"type"`
@@ -28,17 +45,18 @@ func ParseLayout(columns string, zone *time.Location) (*Layout, error) {
 	if len(parsed) == 0 {
 		return nil, errors.New("reading column names and types: there are none")
 	}
-	l := &Layout{}
-	for _, c := range parsed {
-		codec, err := NewCodec(c.Type, zone)
-		if err != nil {
-			return nil, fmt.Errorf("column %s: %w", quoted(c.Name), err)
-		}
-		l.names, l.types = append(l.names, c.Name), append(l.types, c.Type)
-		l.codecs = append(l.codecs, codec)
-		l.keys = append(l.keys, append(AppendJSONString(nil, c.Name), ':'))
+	all := make([]Column, len(parsed))
+	for i, c := range parsed {
+		all[i] = Column{Name: c.Name, Type: c.Type, Position: i + 1}
 	}
-	return l, nil
+	return all, nil
+}
+
+// add appends a column.
+func (l *Layout) add(c Column, codec Codec) {
+	l.names, l.types = append(l.names, c.Name), append(l.types, c.Type)
+	l.codecs = append(l.codecs, codec)
+	l.keys = append(l.keys, append(AppendJSONString(nil, c.Name), ':'))
 }
 
 // Names returns the columns' names in the order of a row. It is shared, as are

@@ -84,23 +84,30 @@ func (d *Decoder) blame(fault *Error) {
 
 // take notes the value of a column.
 func (d *Decoder) take(column int, s span) {
+	if !d.admit(column) {
+		return
+	}
+	d.spans[column] = s
+	if !d.table.fields[column].nullOmits || !isNull(d.src[s.from:]) {
+		setBit(d.carried, column)
+	}
+}
+
+// admit notes that the record sends a column, and blames it for what it may
+// not send. It is false when the column stands there already.
+func (d *Decoder) admit(column int) bool {
 	f := &d.table.fields[column]
 	switch {
 	case hasBit(d.sent, column):
 		d.refuse(column, CodeDuplicateColumn, "stands more than once")
-		return
+		return false
 	case f.computed:
 		d.refuse(column, CodeColumnComputed, "is computed by ClickHouse and cannot be sent")
 	case d.access[column] != accessGranted && !d.granted(column):
 		d.refuse(column, CodeColumnNotAllowed, "may not be sent by this role")
-	case f.codec == nil:
-		d.refuse(column, CodeTypeMismatch, f.noCodec)
 	}
 	setBit(d.sent, column)
-	d.spans[column] = s
-	if !f.nullOmits || !isNull(d.src[s.from:]) {
-		setBit(d.carried, column)
-	}
+	return true
 }
 
 func (d *Decoder) refuse(column int, code, message string) {

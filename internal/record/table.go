@@ -18,9 +18,12 @@ type Table struct {
 
 // field is what the decoder knows about one column.
 type field struct {
-	// codec is nil when the type has none; noCodec then says so.
-	codec   Codec
-	noCodec string
+	// codec is a rawCodec when the type has none of its own.
+	codec Codec
+	// keepsSpace: white space around the text of a field is part of the value.
+	keepsSpace bool
+	// composite is for arrays, maps and tuples.
+	composite bool
 	// key is the name as a JSON string, as most clients write it.
 	key []byte
 	// computed columns may never be sent.
@@ -31,9 +34,8 @@ type field struct {
 	required bool
 }
 
-// Compile builds a Table; zone is the server's. It never fails: a column whose
-// type has no codec may be left out of a record, and a record that carries it
-// is refused.
+// Compile builds a Table; zone is the server's. It never fails: the value of a
+// column whose type has no codec is passed on as JSON, for ClickHouse to judge.
 func Compile(name string, columns []Column, zone *time.Location) *Table {
 	t := &Table{
 		name: name, columns: columns,
@@ -54,13 +56,30 @@ func newField(column Column, zone *time.Location) field {
 	if err == nil {
 		f.codec, err = codecOf(t, zone)
 	}
+	acceptsNull := t.AcceptsNull()
 	if err != nil {
-		f.codec, f.noCodec = nil, err.Error()
-		return f
+		f.codec = newRaw(t, column.Type)
+		// Left out is NULL too, and there are types whose null does not read.
+		f.nullOmits = acceptsNull && !column.hasDefault()
 	}
-	f.nullOmits = column.hasDefault() && !t.AcceptsNull()
-	f.required = column.DefaultKind == DefaultNone && !t.AcceptsNull()
+	switch t.Plain().Kind {
+	case coltype.String, coltype.FixedString:
+		f.keepsSpace = true
+	}
+	switch f.codec.(type) {
+	case *arrayCodec, *mapCodec, *tupleCodec:
+		f.composite = true
+	}
+	f.nullOmits = f.nullOmits || column.hasDefault() && !acceptsNull
+	f.required = column.DefaultKind == DefaultNone && !acceptsNull && !emptyByNature(t)
 	return f
+}
+
+// emptyByNature tells types whose zero is nothing rather than a wrong value:
+// the state of an aggregate over no rows. What a type unknown here makes of an
+// omission is for ClickHouse to say.
+func emptyByNature(t coltype.Type) bool {
+	return t.Kind == coltype.AggregateFunction || t.Kind == coltype.Other
 }
 
 // Name returns the table's name.
@@ -77,4 +96,9 @@ func (t *Table) Lookup(name string) (index int, ok bool) {
 }
 
 // Codec returns the codec of a column, nil when its type has none.
-func (t *Table) Codec(index int) Codec { return t.fields[index].codec }
+func (t *Table) Codec(index int) Codec {
+	if _, raw := t.fields[index].codec.(*rawCodec); raw {
+		return nil
+	}
+	return t.fields[index].codec
+}

@@ -3,6 +3,7 @@ package settings
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,10 +73,18 @@ func (a *against) entry(path, table string, e policy.EntryDocument) {
 	if e.Select != nil {
 		a.columnList(path+".select.allow_columns", table, e.Select.AllowColumns)
 		a.columnList(path+".select.deny_columns", table, e.Select.DenyColumns)
+		a.rule(path+".select.filter", table, e.Select.Filter)
 	}
 	if e.Insert != nil {
 		a.columnList(path+".insert.allow_columns", table, e.Insert.AllowColumns)
 		a.columnList(path+".insert.deny_columns", table, e.Insert.DenyColumns)
+		a.rule(path+".insert.check", table, e.Insert.Check)
+	}
+}
+
+func (a *against) rule(path, table string, rule json.RawMessage) {
+	for _, c := range policy.RuleColumns(path, rule) {
+		a.column(filePolicies, c.Path, table, c.Name)
 	}
 }
 

@@ -37,18 +37,21 @@ func TestAgainst(t *testing.T) {
 		"roles.json": `{"roles": ["r"]}`,
 		"policies.json": `{"tables": {
 			"*": {"r": {"select": {"allow_columns": ["anything"]}}},
-			"events": {"r": {"select": {"allow_columns": ["*", "paeg"], "deny_columns": ["ip"]}, "insert": {"allow_columns": ["page"], "deny_columns": ["nope"]}}},
+			"events": {"r": {"select": {"allow_columns": ["*", "paeg"], "deny_columns": ["ip"]}, "insert": {"allow_columns": ["page"], "deny_columns": ["nope"], "check": {"user": {"_eq": "{{ jwt.sub }}"}}}}},
+			"logs": {"r": {"select": {"filter": {"page": {"_eq": "x"}, "_or": [{"_not": {"pag": {"_is_null": true}}}]}}}},
 			"event": {"r": {"select": {}}}}}`,
 		"config.json": `{"dlq": {"tables": {"later": {}, "events": {}}}, "ingest": {"tables": {"a.b": {}}}}`,
 	}.dir(t)).Tenants[tenant.Default]
 	require.NotNil(t, s)
-	live := catalogue{"events": {"page", "ip"}}
+	live := catalogue{"events": {"page", "ip"}, "logs": {"page"}}
 	found, err := Against(t.Context(), s, live)
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		`policies.json: error: tables.event: there is no table "event"; did you mean "events"?`,
+		`policies.json: error: tables.events.r.insert.check.user: table "events" has no column "user"`,
 		`policies.json: error: tables.events.r.insert.deny_columns[0]: table "events" has no column "nope"`,
 		`policies.json: error: tables.events.r.select.allow_columns[1]: table "events" has no column "paeg"; did you mean "page"?`,
+		`policies.json: error: tables.logs.r.select.filter._or[0]._not.pag: table "logs" has no column "pag"; did you mean "page"?`,
 	}, errorsOf(found))
 	assert.Equal(t, []string{
 		`config.json: warning: dlq.tables.later: there is no table "later"`,

@@ -24,6 +24,10 @@ type Preset struct {
 	Username string
 }
 
+// Closed is the preset of `wavehouse bootstrap`: no policy, so everyone is
+// denied until one is written.
+func Closed() Preset { return Preset{} }
+
 // Permissive is the preset of `wavehouse dev`: a role "public", which every
 // request without a token has, may read and insert every column of every table.
 func Permissive(addr string, httpPort int) Preset {
@@ -58,7 +62,7 @@ func Bootstrap(dir string, p Preset) ([]string, error) {
 }
 
 func emptyDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // holds no secrets, and other users may serve from it
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("create the settings directory: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -81,7 +85,7 @@ func writeNew(path string, content any) error {
 	if err := encoder.Encode(content); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as emptyDir
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

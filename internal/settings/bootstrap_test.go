@@ -13,7 +13,7 @@ import (
 
 func TestBootstrapFailsClosed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "settings")
-	written, err := Bootstrap(dir, Preset{})
+	written, err := Bootstrap(dir, Closed())
 	require.NoError(t, err)
 	var want []string
 	for _, name := range fileNames() {

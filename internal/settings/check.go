@@ -35,6 +35,7 @@ func checkConfig(s *source, c *Config) {
 	checkRetention(s, c)
 	checkTableNames(s, c)
 	checkOrigins(s, c.CORS.AllowedOrigins)
+	checkKeySet(s, c.Auth.JWKSURL)
 }
 
 func checkAddress(s *source, addr string) {

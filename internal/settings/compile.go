@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -14,6 +15,7 @@ type compiler struct {
 	sources map[string]*source
 	docs    documents
 	policy  *policy.Policy
+	pipeSet *pipes.Set
 	// rolesKnown: roles.json could be read, so a role that it does not name is
 	// a fault and not a consequence of one.
 	rolesKnown bool
@@ -41,7 +43,7 @@ func compile(c content, now time.Time) (*Snapshot, []Finding) {
 		return nil, findings
 	}
 	return &Snapshot{
-		Tenant: tenant.Default, Config: k.docs.config, Policy: k.policy, Roles: k.docs.roles.Roles,
+		Tenant: tenant.Default, Config: k.docs.config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
 		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies,
 	}, findings
 }
@@ -120,13 +122,4 @@ func rolesUsed(doc *policy.Document) []string {
 		}
 	}
 	return roles
-}
-
-func (k *compiler) pipes() {
-	s := k.open(filePipes, &k.docs.pipes)
-	if s == nil {
-		return
-	}
-	k.checkPipes(s)
-	refuseUnsupported(s, &k.docs)
 }

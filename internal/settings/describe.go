@@ -22,7 +22,7 @@ func descriptions() map[string]string {
 		"clickhouse.max_open_conns":           "The most connections that are open at once.",
 		"clickhouse.max_idle_conns":           "The most connections that are kept without work.",
 		"auth":                                "How the tenant's tokens are read.",
-		"auth.jwks_url":                       "Where the keys of tokens are fetched. Not supported by this version.",
+		"auth.jwks_url":                       "Where the keys that verify tokens are fetched (a JWK set); empty is the secret auth.jwt_secret.",
 		"auth.role_claim":                     "The claim that names the role, as a dotted path.",
 		"auth.issuer":                         "The issuer that tokens must name; empty accepts any.",
 		"auth.audience":                       "The audience that tokens must name; empty accepts any.",

@@ -1,8 +1,7 @@
 package settings
 
 import (
-	"time"
-
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
@@ -25,44 +24,15 @@ const (
 	keyComment = "$comment"
 )
 
-// Bounds of roles.json and pipes.json.
+// Bounds of roles.json.
 const (
 	maxRoles    = 1000
 	maxRoleName = 128 // bytes
-	maxPipes    = 1000
 )
 
 // rolesDocument is roles.json.
 type rolesDocument struct {
 	Roles []string `json:"roles"`
-}
-
-// pipesDocument is pipes.json. The keys are known and checked, so that a file
-// written for a later version is judged in full; none is served yet.
-type pipesDocument struct {
-	Pipes []pipeDocument `json:"pipes"`
-}
-
-type pipeDocument struct {
-	Name         string              `json:"name"`
-	Description  string              `json:"description"`
-	SQL          string              `json:"sql"`
-	Parameters   []parameterDocument `json:"parameters"`
-	AllowedRoles []string            `json:"allowed_roles"`
-	Cache        pipeCache           `json:"cache"`
-	Reads        []string            `json:"reads"`
-}
-
-type parameterDocument struct {
-	Name        string `json:"name"`
-	Type        string `json:"type"`
-	Required    bool   `json:"required"`
-	Default     any    `json:"default"`
-	Description string `json:"description"`
-}
-
-type pipeCache struct {
-	TTL time.Duration `json:"ttl" unit:"s"`
 }
 
 // source is one file's content and what reading it found.
@@ -118,6 +88,6 @@ func (s *source) rootKeys() {
 type documents struct {
 	config   Config
 	policies policy.Document
-	pipes    pipesDocument
+	pipes    pipes.Document
 	roles    rolesDocument
 }

@@ -2,13 +2,8 @@ package settings
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/wavehouse/wavehouse/internal/tenant"
+	"time"
 )
 
 // FuzzFiles: any bytes in any file yield findings, never a panic, and never a
@@ -21,17 +16,15 @@ func FuzzFiles(f *testing.F) {
 	} {
 		f.Add(uint8(i), []byte(text))
 	}
-	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
+		c := content{shape: ShapeFlat, files: map[string][]byte{}}
 		for _, name := range fileNames() {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600))
+			c.files[name] = []byte("{}")
 		}
-		name := fileNames()[int(which)%len(fileNames())]
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-		r := Validate(dir)
-		s := r.Tenants[tenant.Default]
-		if (s != nil) != r.OK() {
-			t.Fatalf("adopted with errors, or refused without: %v", r.Findings)
+		c.files[fileNames()[int(which)%len(fileNames())]] = data
+		s, findings := compile(c, time.Time{})
+		if (s == nil) != HasErrors(findings) {
+			t.Fatalf("adopted with errors, or refused without: %v", findings)
 		}
 		if s == nil {
 			return

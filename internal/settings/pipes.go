@@ -1,49 +1,22 @@
 package settings
 
 import (
-	"fmt"
-	"slices"
-
-	"github.com/wavehouse/wavehouse/internal/policy"
-	"github.com/wavehouse/wavehouse/internal/strictjson"
+	"github.com/wavehouse/wavehouse/internal/pipes"
 )
 
-// checkPipes holds pipes.json against the rules that need no knowledge of SQL.
-func (k *compiler) checkPipes(s *source) {
-	if n := len(k.docs.pipes.Pipes); n > maxPipes {
-		s.error("pipes", fmt.Sprintf("want at most %d pipes, not %d", maxPipes, n))
+// pipes compiles pipes.json.
+func (k *compiler) pipes() {
+	s := k.open(filePipes, &k.docs.pipes)
+	if s == nil {
 		return
 	}
-	seen := map[string]bool{}
-	for i, pipe := range k.docs.pipes.Pipes {
-		path := strictjson.Index("pipes", i)
-		if pipe.Name == "" {
-			s.error(path, "a pipe must have a name")
-		} else if seen[pipe.Name] {
-			s.error(strictjson.Join(path, "name"), fmt.Sprintf("the pipe %q is there twice", pipe.Name))
-		}
-		seen[pipe.Name] = true
-		k.pipeRoles(s, strictjson.Join(path, "allowed_roles"), pipe.AllowedRoles)
-		pipeParameters(s, strictjson.Join(path, "parameters"), pipe.Parameters)
+	var roles []string
+	if k.rolesKnown {
+		roles = append([]string{}, k.docs.roles.Roles...)
 	}
-}
-
-func (k *compiler) pipeRoles(s *source, path string, roles []string) {
-	if !k.rolesKnown {
-		return
-	}
-	for i, role := range roles {
-		if role != policy.DefaultAdminRole && !slices.Contains(k.docs.roles.Roles, role) {
-			s.error(strictjson.Index(path, i), fmt.Sprintf("role %q is not in %s", role, fileRoles))
-		}
-	}
-}
-
-func pipeParameters(s *source, path string, parameters []parameterDocument) {
-	for i, p := range parameters {
-		at := strictjson.Index(path, i)
-		if p.Required && s.doc.Has(strictjson.Join(at, "default")) {
-			s.warn(strictjson.Join(at, "default"), "a required parameter's default is never used")
-		}
-	}
+	compiled, faults, warnings := pipes.Compile(&k.docs.pipes, roles, s.doc.Has)
+	s.findings = append(s.findings, fromFaults(SeverityError, s.name, s.doc, faults)...)
+	s.findings = append(s.findings, fromFaults(SeverityWarning, s.name, s.doc, warnings)...)
+	k.pipeSet = compiled
+	refuseUnsupported(s, &k.docs)
 }

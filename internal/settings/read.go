@@ -165,12 +165,12 @@ func (c *content) misplaced(e entry) string {
 		return ""
 	}
 	switch known := slices.Contains(fileNames(), e.name); {
-	case known:
+	case known, c.shape == ShapeFlat && isPolicyTest(e):
 		return ""
 	case e.dir:
 		return "a folder beside the four files: a settings directory is flat or nested, never both"
 	}
-	message := "unexpected entry: only " + strings.Join(fileNames(), ", ") + " and names that begin with a dot may be here"
+	message := "unexpected entry: only " + strings.Join(fileNames(), ", ") + ", policy tests (*" + PolicyTestSuffix + ") and names that begin with a dot may be here"
 	if near, ok := nearest.Name(e.name, fileNames()); ok {
 		message += fmt.Sprintf("; did you mean %s?", near)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
@@ -35,7 +36,7 @@ func Schemas() (map[string][]byte, error) {
 	defaults := DefaultConfig()
 	schemas := map[string][]byte{}
 	for file, document := range map[string]any{
-		fileConfig: defaults, filePolicies: policy.Document{}, filePipes: pipesDocument{}, fileRoles: rolesDocument{},
+		fileConfig: defaults, filePolicies: policy.Document{}, filePipes: pipes.Document{}, fileRoles: rolesDocument{},
 	} {
 		g := schemaWriter{}
 		if file == fileConfig {
@@ -95,6 +96,8 @@ func (g schemaWriter) typed(t reflect.Type, v reflect.Value, path string, tag re
 		return quantity(tag.Get("unit"), durationPattern)
 	case size && t.Kind() == reflect.Int64:
 		return quantity(tag.Get("size"), sizePattern)
+	case tag.Get("form") == "object":
+		return map[string]any{"type": "object", "minProperties": 1}
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
 		return map[string]any{}
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[strictjson.Unmarshaler]()):

@@ -3,6 +3,7 @@ package settings
 import (
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -13,6 +14,8 @@ type Snapshot struct {
 	Tenant tenant.ID
 	Config Config
 	Policy *policy.Policy
+	// Pipes are those of pipes.json.
+	Pipes *pipes.Set
 	// Roles are those of roles.json, in its order.
 	Roles []string
 	// Hash tells the content of the four files from any other: replicas with

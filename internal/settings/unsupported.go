@@ -25,12 +25,6 @@ func unsupportedFeatures() []feature {
 		{fileConfig, "limits of queries are not supported by this version", func(d *documents) []string {
 			return when(d.config.Query.Limits != nil, "query.limits")
 		}},
-		{fileConfig, "tokens checked by JWKS are not supported by this version", func(d *documents) []string {
-			return when(d.config.Auth.JWKSURL != "", "auth.jwks_url")
-		}},
-		{filePipes, "pipes are not supported by this version", func(d *documents) []string {
-			return when(len(d.pipes.Pipes) > 0, "pipes")
-		}},
 	}
 }
 

@@ -170,8 +170,6 @@ func TestWhatThisVersionLacksIsRefused(t *testing.T) {
 		{"config.json", `{"dedupe": {"tables": {"a b": {"enabled": true}}}}`, `config.json:1: error: dedupe.tables["a b"].enabled: dedupe is not supported by this version`},
 		{"config.json", `{"ingest": {"limits": {}}}`, "config.json:1: error: ingest.limits: rate limits of ingest are not supported by this version"},
 		{"config.json", `{"query": {"limits": {"concurrent": 5}}}`, "config.json:1: error: query.limits: limits of queries are not supported by this version"},
-		{"config.json", `{"auth": {"jwks_url": "https://idp/jwks"}}`, "config.json:1: error: auth.jwks_url: tokens checked by JWKS are not supported by this version"},
-		{"pipes.json", `{"pipes": [{"name": "p", "sql": "SELECT 1"}]}`, "pipes.json:1: error: pipes: pipes are not supported by this version"},
 	} {
 		r := Validate(served().with(c.file, c.text).dir(t))
 		assert.Equal(t, []string{c.want}, errorsOf(r.Findings), c.text)
@@ -179,10 +177,22 @@ func TestWhatThisVersionLacksIsRefused(t *testing.T) {
 	for _, row := range unsupportedFeatures() {
 		assert.Empty(t, row.asked(&documents{config: DefaultConfig()}), "%s: not asked for by default", row.message)
 	}
-	policies := `{"default_role": "public", "tables": {"t": {"public": {"select": {"filter": {"a": {"_eq": 1}}}}}}}`
-	r := Validate(served().with("policies.json", policies).dir(t))
-	require.Len(t, errorsOf(r.Findings), 1)
-	assert.Contains(t, errorsOf(r.Findings)[0], "tables.t.public.select.filter")
+}
+
+// A row rule holds or is refused with its place; it is never left out.
+func TestRowRulesOfPolicies(t *testing.T) {
+	policies := func(entry string) files {
+		return served().with("policies.json", "{\"default_role\": \"public\", \"tables\": {\"t\": {\"public\": "+entry+"}}}")
+	}
+	good := Validate(policies(`{"select": {"filter": {"a": {"_eq": "{{ jwt.sub }}"}}}, "insert": {"check": {"a": {"_in": [1, 2]}}}}`).dir(t))
+	assert.Empty(t, errorsOf(good.Findings))
+	for entry, want := range map[string]string{
+		"{\"select\": {\n\"filter\": {\"a\": {\"eq\": 1}}}}":            `policies.json:2: error: tables.t.public.select.filter.a.eq: unknown operator "eq" in a filter; did you mean "_eq"?`,
+		"{\"insert\": {\"check\": {\n\"a\": {\"_gt\": 1}}}}":            `policies.json:2: error: tables.t.public.insert.check.a._gt: unknown operator "_gt" in a check: want one of _eq, _in`,
+		"{\"select\": {\"filter\":\n {\"a\": {\"_eq\": \"{{jwt}}\"}}}}": `policies.json:2: error: tables.t.public.select.filter.a._eq: "{{jwt}}": only claims can stand between braces: write {{ jwt.<path> }}`,
+	} {
+		assert.Equal(t, []string{want}, errorsOf(Validate(policies(entry).dir(t)).Findings))
+	}
 }
 
 func TestRoles(t *testing.T) {
@@ -232,12 +242,27 @@ func TestEveryFindingInOnePass(t *testing.T) {
 	assert.Equal(t, []string{
 		`config.json:2: error: quer: unknown key; did you mean "query"?`,
 		`config.json:3: error: mq.max_bytes_gb: "x" is not a size: want a number with a unit, like "512MiB" or "1GB"`,
-		`extra.json: error: unexpected entry: only config.json, policies.json, pipes.json, roles.json and names that begin with a dot may be here`,
+		`extra.json: error: unexpected entry: only config.json, policies.json, pipes.json, roles.json, policy tests (*.test.json) and names that begin with a dot may be here`,
 		`pipes.json: error: the file is missing; {} is an empty one`,
 		`policies.json:1: error: there is a comma before the closing bracket`,
 		`roles.json:1: error: the file begins with a byte order mark; save it as UTF-8 without one`,
 		`roles.json:1: error: the document is null; {} is an empty object`,
 	}, errorsOf(Validate(dir).Findings))
+}
+
+func TestPolicyTestsMayStandBesideTheFiles(t *testing.T) {
+	dir := served().dir(t)
+	before := Validate(dir)
+	put(t, filepath.Join(dir, "viewers.test.json"), "not even JSON")
+	after := Validate(dir)
+	assert.True(t, after.OK(), after.Findings)
+	assert.Equal(t, before.Tenants["0"].Hash, after.Tenants["0"].Hash, "the server does not read them")
+	assert.NotNil(t, after.Tenants["0"].PolicyDocument().Tables["*"])
+
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "more.test.json"), 0o750))
+	assert.Len(t, errorsOf(Validate(dir).Findings), 1, "a folder is none")
+	put(t, filepath.Join(dir, "test.json"), "{}")
+	assert.Len(t, errorsOf(Validate(dir).Findings), 2)
 }
 
 func TestEntriesOfTheDirectory(t *testing.T) {

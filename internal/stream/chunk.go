@@ -59,19 +59,24 @@ func newOpener() *opener {
 
 // open finds the rows of c; the error is an *unreadable.
 func (o *opener) open(c mq.Chunk) (*block, error) {
-	if c.Version != mq.Version || c.Format != mq.FormatRowBinary {
+	if c.Version != mq.Version || c.Format != mq.FormatRowBinary && c.Format != mq.FormatJSONCompactEachRow {
 		return nil, &unreadable{withheldFormat, fmt.Errorf("version %q, format %q", c.Version, c.Format)}
 	}
 	body, err := o.decode(c)
 	if err != nil {
 		return nil, &unreadable{withheldFormat, err}
 	}
-	layout, err := o.layouts.get(c.Columns)
-	if err != nil {
-		return nil, &unreadable{withheldLayout, fmt.Errorf("columns: %w", err)}
-	}
 	if c.Rows < 0 || c.Rows > maxChunkRows {
 		return nil, &unreadable{withheldLayout, fmt.Errorf("%d rows in %d bytes", c.Rows, len(body))}
+	}
+	var layout *record.Layout
+	if c.Format == mq.FormatJSONCompactEachRow {
+		layout, body, err = o.layouts.readLines(c.Columns, body, c.Rows)
+	} else {
+		layout, err = o.layouts.get(c.Columns)
+	}
+	if err != nil {
+		return nil, &unreadable{withheldLayout, fmt.Errorf("columns: %w", err)}
 	}
 	ends, err := layout.Ends(make([]int, 0, c.Rows), body, c.Rows)
 	if err != nil {

@@ -130,7 +130,7 @@ func TestUnreadableChunksAreWithheldAndCounted(t *testing.T) {
 		spoil  func(*mq.Chunk)
 	}{
 		"version":  {withheldFormat, func(c *mq.Chunk) { c.Version = "2" }},
-		"format":   {withheldFormat, func(c *mq.Chunk) { c.Format = mq.FormatJSONCompactEachRow }},
+		"format":   {withheldFormat, func(c *mq.Chunk) { c.Format = "CSV" }},
 		"encoding": {withheldFormat, func(c *mq.Chunk) { c.Encoding = "lz4" }},
 		"zstd":     {withheldFormat, func(c *mq.Chunk) { c.Encoding = "zstd" }},
 		"columns":  {withheldLayout, func(c *mq.Chunk) { c.Columns = "{" }},

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ const (
 	defaultMaxLag       = 30 * time.Second
 	defaultKeepalive    = 30 * time.Second
 	defaultBuckets      = 3
+	defaultLifetime     = time.Hour
 	readyTimeout        = 5 * time.Second
 )
 
@@ -79,6 +82,7 @@ func withDefaults(o Options) Options {
 	o.ReplayBatchBytes = orDefault(o.ReplayBatchBytes, defaultBatchBytes)
 	o.WriteTimeout = orDefault(o.WriteTimeout, defaultWriteTimeout)
 	o.MaxLag = orDefault(o.MaxLag, defaultMaxLag)
+	o.MaxLifetime = orDefault(o.MaxLifetime, defaultLifetime)
 	return o
 }
 
@@ -145,6 +149,13 @@ func (h *Hub) EndTenant(id tenant.ID, reason string) {
 	for _, s := range h.matching(func(t *topic) bool { return t.Tenant == id }) {
 		s.end(reason)
 	}
+}
+
+// Tenants lists those with open streams, in no order.
+func (h *Hub) Tenants() []tenant.ID {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return slices.Collect(maps.Keys(h.subscribers))
 }
 
 // CloseAll ends every stream with the reason and refuses new ones. It does not

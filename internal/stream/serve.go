@@ -67,10 +67,9 @@ func (s *subscriber) run(w http.ResponseWriter, r *http.Request, tail mq.Positio
 	// new chunk is, so an idle stream waits for one channel.
 	stop := context.AfterFunc(s.ctx, s.signal)
 	defer stop()
-	if !s.sub.Expires.IsZero() {
-		timer := time.AfterFunc(s.sub.Expires.Sub(s.hub.o.Now()), func() { s.end(EndTokenExpired) })
-		defer timer.Stop()
-	}
+	left, reason := s.lifetime()
+	timer := time.AfterFunc(left, func() { s.end(reason) })
+	defer timer.Stop()
 	place := s.hub.wheel.add(s, orDefault(s.sub.Keepalive, defaultKeepalive), orDefault(s.sub.Buckets, defaultBuckets))
 	defer s.hub.wheel.remove(place)
 
@@ -87,6 +86,19 @@ func (s *subscriber) run(w http.ResponseWriter, r *http.Request, tail mq.Positio
 		tail, err = s.reattach()
 	}
 	s.farewell(err)
+}
+
+// lifetime is how long the stream may stay open, and why not longer.
+func (s *subscriber) lifetime() (time.Duration, string) {
+	most := s.hub.o.MaxLifetime
+	most -= rand.N(most/4 + 1)
+	if s.sub.Expires.IsZero() {
+		return most, EndLifetime
+	}
+	if left := s.sub.Expires.Sub(s.hub.o.Now()); left < most {
+		return left, EndTokenExpired
+	}
+	return most, EndLifetime
 }
 
 // errEnded: the stream was asked to end, or the client left.

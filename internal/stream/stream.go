@@ -73,6 +73,11 @@ type Options struct {
 	// MaxLag is how long a subscriber that fell behind may take to catch up
 	// before it is ended; 0 is 30 s.
 	MaxLag time.Duration
+	// MaxLifetime is how long a stream may stay open, so that connections move
+	// to where the load balancer wants them by now; 0 is an hour. Each ends up
+	// to a quarter earlier, so that those that opened together do not come back
+	// together.
+	MaxLifetime time.Duration
 }
 
 // Subscription is one caller's wish to follow one table.
@@ -113,6 +118,8 @@ const (
 	EndTenantRejected = "tenant_rejected"
 	EndSlowConsumer   = "slow_consumer"
 	EndTokenExpired   = "token_expired"
+	// EndLifetime: the stream was open for as long as one may be.
+	EndLifetime = "lifetime"
 	// EndAccessRevoked: the caller may no longer read the table.
 	EndAccessRevoked = "access_revoked"
 	// EndUnavailable: history could not be read; come back with the last id.

@@ -186,3 +186,28 @@ func TestDevStopsWhileAStreamIsOpen(t *testing.T) {
 	dev.Interrupt()
 	require.Zero(t, dev.Wait(t, 3*time.Second))
 }
+
+func TestDevStartsItsClickHouseAgain(t *testing.T) {
+	port := harness.FreePort(t)
+	dev := startDev(t, t.TempDir(), port)
+	children := childrenOf(t, dev.PID())
+	require.Len(t, children, 1)
+	require.NoError(t, syscall.Kill(children[0], syscall.SIGKILL))
+	harness.Eventually(t, 20*time.Second, func() error {
+		if !strings.Contains(dev.Output(), "starting it again") {
+			return fmt.Errorf("%s", dev.Output())
+		}
+		response, err := http.Get(fmt.Sprintf("http://localhost:%d/readyz", port))
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", response.Status)
+		}
+		return nil
+	})
+	require.GreaterOrEqual(t, count(t, port, "flights"), 20000)
+	dev.Interrupt()
+	require.Zero(t, dev.Wait(t, 3*time.Second))
+}

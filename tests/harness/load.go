@@ -147,3 +147,14 @@ func (l *Load) Account(t testing.TB, c *ClickHouse, within time.Duration) (repea
 	})
 	return repeated
 }
+
+// AnsweredIDs are the ids of the rows that were accepted so far.
+func (l *Load) AnsweredIDs() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := make([]string, 0, len(l.answered))
+	for id := range l.answered {
+		ids = append(ids, id)
+	}
+	return ids
+}

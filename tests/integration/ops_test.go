@@ -37,7 +37,7 @@ func TestC159_RawSQLErrors(t *testing.T) {
 
 func TestC159_StatementTheUserMayNotRun(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{username: clickhousetest.NarrowUser, early: true}, pagesTable)
+	s := start(t, options{username: clickhousetest.NarrowUser}, pagesTable)
 	a := s.opsSQL("SELECT * FROM pages")
 	p := refused(t, a, http.StatusForbidden, "clickhouse.access_denied")
 	assert.Equal(t, 497, p.ClickHouseCode)

@@ -76,7 +76,8 @@ func parityColumns(r *rand.Rand, n int) []generatedColumn {
 	var columns []generatedColumn
 	for i := range n {
 		c := generatedColumn{columnKind: kinds[r.IntN(len(kinds))], name: "c" + strconv.Itoa(i)}
-		if i < len(names) && r.IntN(2) == 0 {
+		// An array with a dot in its name is a part of a Nested column.
+		if i < len(names) && r.IntN(2) == 0 && !strings.HasPrefix(c.typ, "Array") {
 			c.name = names[i]
 		}
 		if len(c.defaults) > 0 && r.IntN(2) == 0 {
@@ -90,6 +91,10 @@ func parityColumns(r *rand.Rand, n int) []generatedColumn {
 	return append(columns,
 		generatedColumn{columnKind: columnKind{typ: "String", values: []string{`"1"`, `"2"`}}, name: "made", clause: " MATERIALIZED toString(id % 3)", computed: true},
 		generatedColumn{columnKind: columnKind{typ: "UInt8", values: []string{"0", "1"}}, name: "also", clause: " ALIAS id % 2", computed: true})
+}
+
+func (c *generatedColumn) composite() bool {
+	return strings.HasPrefix(c.typ, "Array") || strings.HasPrefix(c.typ, "Map") || strings.HasPrefix(c.typ, "Tuple")
 }
 
 func (c *generatedColumn) value(r *rand.Rand) string { return c.values[r.IntN(len(c.values))] }
@@ -144,6 +149,15 @@ func (m *ruleMaker) rule(depth int) map[string]any {
 
 func (m *ruleMaker) rules(depth int) []any {
 	var list []any
+	if i := m.r.IntN(len(m.columns)); m.r.IntN(5) == 0 && !m.columns[i].composite() {
+		// ClickHouse rewrites chains of equalities.
+		m.used = append(m.used, i)
+		op := []string{"_eq", "_neq"}[m.r.IntN(2)]
+		for range 3 + m.r.IntN(2) {
+			list = append(list, map[string]any{m.columns[i].name: map[string]any{op: m.scalar(&m.columns[i])}})
+		}
+		return list
+	}
 	for range 1 + m.r.IntN(3) {
 		list = append(list, m.rule(depth))
 	}
@@ -153,9 +167,8 @@ func (m *ruleMaker) rules(depth int) []any {
 func (m *ruleMaker) operators(c *generatedColumn) map[string]any {
 	operators := map[string]any{}
 	for range 1 + m.r.IntN(4)/3 {
-		composite := strings.HasPrefix(c.typ, "Array") || strings.HasPrefix(c.typ, "Map") || strings.HasPrefix(c.typ, "Tuple")
 		switch n := m.r.IntN(12); {
-		case n == 0 || composite:
+		case n == 0 || c.composite():
 			operators["_is_null"] = m.r.IntN(2) == 0
 		case n == 1:
 			operators["_in"] = m.list(c)

@@ -52,7 +52,9 @@ type options struct {
 	policies string
 	// config holds further sections of config.json, as JSON text by key.
 	config map[string]string
-	// early returns from start before the tables are known.
+	// early returns from start before the tables are known. With the shared
+	// ClickHouse it is not for use: this engine does not survive a native
+	// connection that ends during its handshake, as a stop may end it.
 	early    bool
 	logLevel string
 }

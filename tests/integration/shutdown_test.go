@@ -27,12 +27,18 @@ type writers struct {
 
 func startWriters(s *server, n int) *writers {
 	w := &writers{client: &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}, taken: map[string]bool{}}
-	w.url.Store(&s.url)
+	w.follow(s)
 	for i := range n {
 		w.wait.Go(func() { w.write(i) })
 	}
 	s.t.Cleanup(w.end)
 	return w
+}
+
+// follow sends to where the server listens now.
+func (w *writers) follow(s *server) {
+	url := s.url
+	w.url.Store(&url)
 }
 
 func (w *writers) end() {
@@ -73,8 +79,7 @@ func TestC165_StopUnderLoad(t *testing.T) {
 		s.eventually(func() string { return unless(w.count() > before+100, "the writers get nothing through") })
 		s.stop()
 		s.run()
-		url := s.url
-		w.url.Store(&url)
+		w.follow(s)
 	}
 	w.end()
 	s.eventually(func() string {

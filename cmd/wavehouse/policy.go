@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+func newPolicy(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Explain and test what the policy of a settings directory grants",
+		Example: `  wavehouse policy explain --dir ./settings --role viewer --table events
+  wavehouse policy test --dir ./settings`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newPolicyExplain(t), newPolicyTest(t))
+	for _, sub := range cmd.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return cmd
+}
+
+// policyFlags are those of both commands.
+type policyFlags struct {
+	dir, tenant *string
+	format      func() (asJSON bool, err error)
+}
+
+func addPolicyFlags(cmd *cobra.Command) policyFlags {
+	return policyFlags{
+		dir:    cmd.Flags().String("dir", "", "the settings directory (WH_SETTINGS_DIR when left out)"),
+		tenant: cmd.Flags().String("tenant", string(tenant.Default), "the tenant whose policy it is"),
+		format: formatFlag(cmd),
+	}
+}
+
+// snapshot is what the tenant would be served by. A directory that would be
+// refused is refused here, with every finding.
+func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, err error) {
+	var args []string
+	if *f.dir != "" {
+		args = []string{*f.dir}
+	}
+	if dir, err = settingsDir(t, args); err != nil {
+		return "", nil, err
+	}
+	id, err := tenant.Parse(*f.tenant)
+	if err != nil {
+		return "", nil, &usageError{fmt.Errorf("--tenant: %w", err)}
+	}
+	report := settings.Validate(dir)
+	s, served := report.Tenants[id]
+	if !served || !report.OK() {
+		for _, finding := range report.Findings {
+			if finding.Severity == settings.SeverityError {
+				fmt.Fprintln(t.err, t.red(finding.String()))
+			}
+		}
+	}
+	switch {
+	case served:
+		return dir, s, nil
+	case !report.OK():
+		return "", nil, &silentError{errors.New("the settings have errors")}
+	}
+	return "", nil, fmt.Errorf("%s has no tenant %q; it has %s", dir, id, tenants(report))
+}
+
+func tenants(report settings.Report) string {
+	var names []string
+	for _, id := range slices.Sorted(maps.Keys(report.Tenants)) {
+		names = append(names, id.String())
+	}
+	return strings.Join(names, ", ")
+}

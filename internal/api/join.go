@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/stream"
+)
+
+// Frontier is how far a table's rows are in ClickHouse at a moment.
+type Frontier struct {
+	// Position is up to where every row of the table is written or parked.
+	Position mq.Position
+	// Quiet says that no row of the table beyond Position is in ClickHouse, nor
+	// on its way there.
+	Quiet bool
+	// Writes changes when a write of the table begins.
+	Writes uint64
+}
+
+// Frontiers knows how far the rows of a table are in ClickHouse.
+type Frontiers interface {
+	Frontier(ctx context.Context, t mq.Topic) (Frontier, error)
+}
+
+const (
+	// joinAttempts bounds how often a query is run for an answer that no
+	// INSERT crossed, and joinRepeat how long one may take to be run again.
+	joinAttempts = 3
+	joinRepeat   = 250 * time.Millisecond
+	// joinWait is how long a query waits for an INSERT that is under way, and
+	// joinLook how often it looks.
+	joinWait = 250 * time.Millisecond
+	joinLook = 2 * time.Millisecond
+)
+
+// wantsPosition reports whether the caller asked for the position that its
+// answer includes.
+func (s *Server) wantsPosition(c *call) (bool, error) {
+	value, _, err := one(c.query, "position")
+	switch {
+	case err != nil:
+		return false, err
+	case value == "" || value == "0" || value == "false":
+		return false, nil
+	case value != "1" && value != "true":
+		return false, problem(http.StatusBadRequest, "query_string.invalid", "position must be 1 or 0")
+	case s.Frontiers == nil:
+		return false, problem(http.StatusBadRequest, "query.position_unavailable",
+			"this process does not write to ClickHouse and knows no position")
+	}
+	return true, nil
+}
+
+// answerJoined answers with the position that the rows include. The frontier
+// is read before the query runs: what is written meanwhile can only be in the
+// answer and follow on the stream too, never be in neither.
+func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *call, table string, statement clickhouse.Request, mediaType string) error {
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return err
+	}
+	limitTime(statement.Settings, pool)
+	topic := mq.Topic{Tenant: c.tenant, Table: table}
+	for attempt := 1; ; attempt++ {
+		before, err := s.awaitQuiet(r.Context(), topic)
+		if err != nil {
+			return err
+		}
+		started := time.Now()
+		result, contentType, err := s.readRows(r.Context(), c, statement)
+		if err != nil {
+			return err
+		}
+		after, err := s.Frontiers.Frontier(r.Context(), topic)
+		if err != nil {
+			return err
+		}
+		exact := before.Quiet && after.Quiet && before.Writes == after.Writes
+		if !exact && attempt < joinAttempts && time.Since(started) < joinRepeat {
+			continue
+		}
+		header := w.Header()
+		header.Set("X-Cache", cacheBypass)
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Stream-Position", stream.EventID(topic, before.Position))
+		header.Set("X-Stream-Join", joinName(exact))
+		if mediaType == "" {
+			mediaType = contentType
+		}
+		header.Set("Content-Type", mediaType)
+		_, _ = w.Write(result)
+		return nil
+	}
+}
+
+func joinName(exact bool) string {
+	if exact {
+		return "exact"
+	}
+	return "overlap"
+}
+
+// awaitQuiet waits a little for an INSERT of the table that is under way.
+func (s *Server) awaitQuiet(ctx context.Context, t mq.Topic) (Frontier, error) {
+	deadline := time.NewTimer(joinWait)
+	defer deadline.Stop()
+	look := time.NewTicker(joinLook)
+	defer look.Stop()
+	for {
+		f, err := s.Frontiers.Frontier(ctx, t)
+		if err != nil || f.Quiet {
+			return f, err
+		}
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			return f, nil
+		case <-ctx.Done():
+			return f, ctx.Err()
+		}
+	}
+}
+
+// readRows runs a read and returns ClickHouse's own bytes.
+func (s *Server) readRows(ctx context.Context, c *call, statement clickhouse.Request) (result []byte, contentType string, err error) {
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return nil, "", err
+	}
+	statement.MaxResponseBytes = maxResult
+	response, err := pool.Query(ctx, statement)
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Body.Close()
+	if result, err = io.ReadAll(response.Body); err != nil {
+		return nil, "", fmt.Errorf("read result: %w", err)
+	}
+	return result, response.ContentType, nil
+}

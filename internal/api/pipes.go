@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/pipes"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
+)
+
+// int64Parameter asks for wide integers as strings, unless the pipe has a
+// parameter of that name.
+const int64Parameter = "int64"
+
+// errPipeRole: the role is not on the pipe's list.
+var errPipeRole = errors.New("this role may not run the pipe")
+
+// pipe runs a pipe: GET and POST /v1/pipes/<name>.
+func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *call) error {
+	if err := s.identify(r, c, ""); err != nil {
+		return err
+	}
+	pipe, err := pipeOf(r, c)
+	if err != nil {
+		return err
+	}
+	telemetry.Add(r.Context(), slog.String("pipe", pipe.Name()))
+	if pipe.Writes() {
+		w.Header().Set("X-Cache", cacheBypass)
+		w.Header().Set("Cache-Control", "no-store")
+		return neverRetryable(s.writePipe(w, r, c, pipe))
+	}
+	return s.readPipe(w, r, c, pipe)
+}
+
+// pipeOf finds the pipe that the URL names.
+func pipeOf(r *http.Request, c *call) (*pipes.Pipe, error) {
+	name, err := url.PathUnescape(chi.URLParam(r, "name"))
+	if err != nil {
+		name = chi.URLParam(r, "name")
+	}
+	pipe, ok := c.settings.Pipes.Get(name)
+	if !ok {
+		return nil, problem(http.StatusNotFound, "pipe.unknown", "unknown pipe: "+name)
+	}
+	return pipe, nil
+}
+
+// mayRun returns nil when the caller may run the pipe: its list is the only
+// gate, which the admin role and the operator key pass.
+func (c *call) mayRun(pipe *pipes.Pipe) error {
+	rules := c.settings.Policy
+	if !rules.Adopted() {
+		return c.identity.Deny(policy.ErrNoPolicy)
+	}
+	role, ok := rules.Role(c.identity.Role)
+	switch {
+	case c.identity.Operator, rules.IsAdmin(role), pipe.AllowsRole(role):
+		return nil
+	case !ok:
+		return c.identity.Deny(policy.ErrNoRole)
+	}
+	return c.identity.Deny(errPipeRole)
+}
+
+// bindPipe reads the call's parameters. options are the parameters of the query
+// string that are not the pipe's.
+func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) (statement *pipes.Statement, quoteInt64 bool, err error) {
+	if err := c.mayRun(pipe); err != nil {
+		return nil, false, err
+	}
+	values := maps.Clone(c.query)
+	if !pipe.Declares(int64Parameter) {
+		value, _, err := one(values, int64Parameter)
+		if err != nil {
+			return nil, false, err
+		}
+		if value != "" && value != "number" && value != "string" {
+			return nil, false, problem(http.StatusBadRequest, "query_string.invalid", `int64 must be "number" or "string"`)
+		}
+		quoteInt64 = value == "string"
+		delete(values, int64Parameter)
+	}
+	body, release, err := s.pipeBody(w, r)
+	if err != nil {
+		return nil, false, err
+	}
+	defer release()
+	statement, err = pipe.Bind(pipes.Call{Tenant: c.tenant, Claims: c.identity.Claims, Query: values, Body: body})
+	var refusal *pipes.Error
+	if errors.As(err, &refusal) && refusal.Code == pipes.CodeClaim && c.identity.TokenErr != nil {
+		err = c.identity.Deny(err)
+	}
+	return statement, quoteInt64, err
+}
+
+func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+	if r.Method != http.MethodPost {
+		return nil, func() {}, nil
+	}
+	return s.bodies.read(w, r, maxDocument)
+}
+
+func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) error {
+	statement, quoteInt64, err := s.bindPipe(w, r, c, pipe)
+	if err != nil {
+		return err
+	}
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return err
+	}
+	format, mediaType := resultFormat(r.Header.Get("Accept"))
+	ttl, set := pipe.TTL()
+	return s.answerRead(w, r, c, read{
+		pool: pool, format: format, mediaType: mediaType, ttl: ttl, uncached: set && ttl == 0,
+		request: clickhouse.Request{
+			SQL: statement.SQL, Params: statement.Params, Settings: query.ReadSettings(format, quoteInt64), ReadOnly: true,
+		},
+		grant: "pipe " + pipe.Name() + " " + ttl.String() + " " + strings.Join(pipe.Reads(), ","), depends: s.pipeTables(pool, pipe, statement),
+	})
+}
+
+// pipeTables are the tables that a pipe's answer depends on: those it names,
+// else those of its statement.
+func (s *Server) pipeTables(pool *clickhouse.Pool, pipe *pipes.Pipe, statement *pipes.Statement) func(ctx context.Context) cache.Dependencies {
+	return func(ctx context.Context) cache.Dependencies {
+		switch {
+		case s.Lineage == nil:
+			return cache.Dependencies{}
+		case pipe.Reads() == nil:
+			return s.Lineage.Statement(ctx, pool, statement.Shape)
+		}
+		named := s.Lineage.Tables(ctx, pool, pipe.Reads()...)
+		named.Complete = true // its author says so
+		return named
+	}
+}
+
+// writePipe runs a pipe that writes: on every call, to its end even when the
+// caller leaves, and never twice.
+func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) error {
+	statement, _, err := s.bindPipe(w, r, c, pipe)
+	if err != nil {
+		return err
+	}
+	pool, err := s.Pools.Get(c.tenant)
+	if err != nil {
+		return err
+	}
+	ctx := context.WithoutCancel(r.Context())
+	defer s.wrote(ctx, c, pipe.Changes())
+	settings := map[string]string{"async_insert": "0", "wait_end_of_query": "1"}
+	limitTime(settings, pool)
+	if _, _, err := s.readRows(ctx, c, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings}); err != nil {
+		return err
+	}
+	return writeRaw(w, []byte("[]\n"))
+}

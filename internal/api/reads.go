@@ -1,0 +1,216 @@
+package api
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Results answers reads from the cache, and runs equal misses once.
+type Results interface {
+	Get(ctx context.Context, q cache.Query) (*cache.Value, cache.Outcome, error)
+}
+
+// Lineage says which tables an answer depends on.
+type Lineage interface {
+	Tables(ctx context.Context, pool *clickhouse.Pool, names ...string) cache.Dependencies
+	Statement(ctx context.Context, pool *clickhouse.Pool, sql string) cache.Dependencies
+}
+
+// Writes is told of statements that wrote, or may have: what was cached of
+// their database is dropped.
+type Writes interface {
+	// Wrote is called before the answer. changed says that the tables
+	// themselves may be others now.
+	Wrote(ctx context.Context, id tenant.ID, changed bool)
+}
+
+// Values of X-Cache.
+const (
+	cacheHit    = "HIT"
+	cacheMiss   = "MISS"
+	cacheBypass = "BYPASS"
+)
+
+// read is a statement that only reads, and what its answer depends on.
+type read struct {
+	pool      *clickhouse.Pool
+	request   clickhouse.Request
+	format    query.Format
+	mediaType string
+	// grant identifies what the caller may see; answers to others are others.
+	grant   string
+	depends func(ctx context.Context) cache.Dependencies
+	// ttl is the asker's bound; uncached keeps and shares nothing.
+	ttl      time.Duration
+	uncached bool
+}
+
+// answerRead answers from the cache when it may.
+func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *call, q read) error {
+	limitTime(q.request.Settings, q.pool)
+	header := w.Header()
+	header.Set("Cache-Control", "private, no-cache")
+	if q.uncached || q.format != query.FormatJSON || s.Results == nil {
+		header.Set("X-Cache", cacheBypass)
+		return s.answerStatement(w, r, c, q.request, q.mediaType)
+	}
+	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
+		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.depends,
+		Run: func(ctx context.Context) ([]byte, string, error) {
+			result, _, err := s.readRows(ctx, c, q.request)
+			return result, q.mediaType, err
+		},
+	})
+	if err != nil {
+		return err
+	}
+	header.Set("X-Cache", cacheMiss)
+	if outcome == cache.Hit {
+		header.Set("X-Cache", cacheHit)
+	}
+	return writeValue(w, r, value)
+}
+
+// key identifies the question: the tenant, where it is asked, what the caller
+// may see, and the statement with everything that travels with it.
+func (q read) key(id tenant.ID) cache.Key {
+	k := cache.NewKey(id).Add(q.pool.Identity()).Add(q.grant).Add(q.mediaType).Add(q.request.SQL)
+	addSorted(k, q.request.Params)
+	addSorted(k, q.request.Settings)
+	for _, table := range q.request.External {
+		k.Add(table.Name).Add(table.Structure).Add(table.Format).AddBytes(table.Data)
+	}
+	return k.Key()
+}
+
+func addSorted(k *cache.KeyWriter, values map[string]string) {
+	k.Add(strconv.Itoa(len(values)))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		k.Add(name).Add(values[name])
+	}
+}
+
+// limitTime has ClickHouse itself end what runs for longer than the tenant
+// allows, or the role.
+func limitTime(settings map[string]string, pool *clickhouse.Pool) {
+	timeout := pool.QueryTimeout().Seconds()
+	if timeout <= 0 {
+		return
+	}
+	const name = "max_execution_time"
+	if own, err := strconv.ParseFloat(settings[name], 64); err == nil && own > 0 && own <= timeout {
+		return
+	}
+	settings[name] = strconv.FormatFloat(timeout, 'f', -1, 64)
+}
+
+// writeValue sends a result in an encoding that it is kept in, when the client
+// takes one.
+func writeValue(w http.ResponseWriter, r *http.Request, v *cache.Value) error {
+	header := w.Header()
+	header.Set("ETag", v.ETag)
+	if matches(r.Header.Get("If-None-Match"), v.ETag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	header.Set("Content-Type", v.ContentType)
+	body, encoding, err := encoded(r.Header.Get("Accept-Encoding"), v)
+	if err != nil {
+		return err
+	}
+	if encoding != cache.EncodingPlain {
+		header.Set("Content-Encoding", encoding)
+	}
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+	return nil
+}
+
+func encoded(accept string, v *cache.Value) (body []byte, encoding string, err error) {
+	if accept != "" {
+		for _, encoding := range []string{cache.EncodingZstd, cache.EncodingGzip} {
+			if body, ok := v.Encoded(encoding); ok && accepts(accept, encoding) {
+				return body, encoding, nil
+			}
+		}
+	}
+	body, err = v.Body()
+	return body, cache.EncodingPlain, err
+}
+
+// accepts reports whether an Accept-Encoding header names the encoding, and not
+// as one that is unwanted.
+func accepts(header, encoding string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, parameter, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if !strings.EqualFold(strings.TrimSpace(name), encoding) {
+			continue
+		}
+		quality, given := strings.CutPrefix(strings.ReplaceAll(parameter, " ", ""), "q=")
+		weight, err := strconv.ParseFloat(quality, 64)
+		return !given || err == nil && weight > 0
+	}
+	return false
+}
+
+// matches reports whether an If-None-Match header names the tag. Tags of
+// answers are weak, and compared as such.
+func matches(header, tag string) bool {
+	if header == "" {
+		return false
+	}
+	bare := strings.TrimPrefix(tag, "W/")
+	for part := range strings.SplitSeq(header, ",") {
+		part = strings.TrimSpace(part)
+		if part == "*" || strings.TrimPrefix(part, "W/") == bare {
+			return true
+		}
+	}
+	return false
+}
+
+// wrote tells of a statement that wrote, or may have, whatever came of it.
+func (s *Server) wrote(ctx context.Context, c *call, changed bool) {
+	if s.Writes != nil {
+		s.Writes.Wrote(ctx, c.tenant, changed)
+	}
+	if !changed {
+		return
+	}
+	// What was just created or altered is known before the answer, so that the
+	// next insert finds it.
+	if err := s.Schemas.Refresh(ctx, c.tenant); err != nil {
+		s.Logger.WarnContext(ctx, "cannot refresh the schema after a statement", "tenant", c.tenant, "error", err)
+	}
+}
+
+// tablesOf are the dependencies of reading a table.
+func (s *Server) tablesOf(pool *clickhouse.Pool, tables ...string) func(ctx context.Context) cache.Dependencies {
+	return func(ctx context.Context) cache.Dependencies {
+		if s.Lineage == nil {
+			return cache.Dependencies{}
+		}
+		return s.Lineage.Tables(ctx, pool, tables...)
+	}
+}
+
+// neverRetryable is the answer to a write that failed: running it again may
+// write twice.
+func neverRetryable(err error) error {
+	if err == nil {
+		return nil
+	}
+	p := *problemOf(err)
+	p.Retryable, p.RetryAfter = false, 0
+	return &p
+}

@@ -1,0 +1,95 @@
+// Package cache holds results of queries: the contract of a store, and Reads,
+// through which equal questions that miss are asked once.
+//
+// A result is bound to the tables that it was read from. What is written to one
+// of them is told with Invalidate, and from then on no result that may lack it
+// is given out. This holds because a token is taken before a query runs: a
+// result can never pass for newer than its data.
+package cache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Cache is a store of results. Its methods may be called by many goroutines. A
+// store that cannot be reached misses, and fills nothing.
+type Cache interface {
+	// Lookup returns the value of the key, nil on a miss. The token is taken
+	// before anything else: a value made after Lookup returned may be filled
+	// under it.
+	Lookup(ctx context.Context, key Key) (*Value, Token)
+	// Current reports whether none of the tables was invalidated since the token
+	// was taken.
+	Current(ctx context.Context, token Token, tables []string) bool
+	// Fill keeps the value for ttl at most. One that is too large, or no longer
+	// current, is dropped. The value must not be changed afterwards.
+	Fill(ctx context.Context, token Token, value *Value, ttl time.Duration)
+	// Invalidate drops the tenant's values that depend on one of the tables. It
+	// is called after the write can be read.
+	Invalidate(ctx context.Context, id tenant.ID, tables ...string)
+	// InvalidateTenant drops all values of the tenant.
+	InvalidateTenant(ctx context.Context, id tenant.ID)
+}
+
+// Key is a question: equal keys have equal answers while nothing is written.
+type Key struct {
+	Tenant tenant.ID
+	Sum    [sha256.Size]byte
+}
+
+// Token remembers what a result of the key may know. It is opaque to callers.
+type Token struct {
+	Key Key
+	// Stamp counts what was invalidated before the token was taken.
+	Stamp uint64
+}
+
+// KeyWriter hashes the parts of a question.
+type KeyWriter struct {
+	tenant tenant.ID
+	hash   hash.Hash
+	buf    []byte
+}
+
+// NewKey begins the key of a tenant's question.
+func NewKey(id tenant.ID) *KeyWriter {
+	return &KeyWriter{tenant: id, hash: sha256.New(), buf: make([]byte, 0, 512)}
+}
+
+// Add adds a part. Parts are told apart by their length: "a", "bc" is another
+// question than "ab", "c".
+func (k *KeyWriter) Add(part string) *KeyWriter {
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(part)))
+	k.buf = append(k.buf, part...)
+	if len(k.buf) > 4<<10 {
+		k.flush()
+	}
+	return k
+}
+
+// AddBytes is Add of bytes.
+func (k *KeyWriter) AddBytes(part []byte) *KeyWriter {
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(part)))
+	k.flush()
+	_, _ = k.hash.Write(part)
+	return k
+}
+
+func (k *KeyWriter) flush() {
+	_, _ = k.hash.Write(k.buf)
+	k.buf = k.buf[:0]
+}
+
+// Key returns the key of what was added.
+func (k *KeyWriter) Key() Key {
+	k.flush()
+	key := Key{Tenant: k.tenant}
+	k.hash.Sum(key.Sum[:0])
+	return key
+}

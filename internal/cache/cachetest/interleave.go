@@ -1,0 +1,96 @@
+package cachetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+)
+
+// neverOlder interleaves writes and reads at random: no answer is older than
+// what was written, and told, before its question.
+func neverOlder(t *testing.T, make Factory) {
+	c := make(t, Options{MaxBytes: plenty})
+	reads := cache.NewReads(cache.ReadsOptions{Cache: c})
+	const tables = 3
+	var stored, told [tables]atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+
+	var all sync.WaitGroup
+	var hits, answers atomic.Int64
+	for range 2 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				at := rand.IntN(tables)
+				now := stored[at].Add(1)
+				if rand.IntN(64) == 0 {
+					c.InvalidateTenant(ctx, "a")
+				} else {
+					c.Invalidate(ctx, "a", name(at))
+				}
+				raise(&told[at], now)
+				time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
+			}
+		})
+	}
+	for range 6 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				at := rand.IntN(tables)
+				least := told[at].Load()
+				v, outcome, err := reads.Get(context.Background(), question(at, &stored[at]))
+				if !assert.NoError(t, err) {
+					return
+				}
+				answers.Add(1)
+				if outcome == cache.Hit {
+					hits.Add(1)
+				}
+				body, _ := v.Body()
+				got, _ := strconv.ParseInt(string(body), 10, 64)
+				if !assert.GreaterOrEqual(t, got, least, "%s answered with what was before", outcome) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	assert.NoError(t, reads.Close(context.Background()))
+	assert.Positive(t, answers.Load())
+	assert.Positive(t, hits.Load(), "nothing was ever kept")
+}
+
+func question(at int, stored *atomic.Int64) cache.Query {
+	return cache.Query{
+		Key: key("a", name(at)),
+		Dependencies: func(context.Context) cache.Dependencies {
+			return cache.Dependencies{Tables: []string{name(at)}, Complete: true}
+		},
+		Run: func(context.Context) ([]byte, string, error) {
+			seen := stored.Load()
+			time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
+			return []byte(fmt.Sprint(seen)), "text/plain", nil
+		},
+	}
+}
+
+func name(at int) string { return "t" + strconv.Itoa(at) }
+
+// raise sets the number unless it is larger already.
+func raise(n *atomic.Int64, to int64) {
+	for {
+		now := n.Load()
+		if now >= to || n.CompareAndSwap(now, to) {
+			return
+		}
+	}
+}

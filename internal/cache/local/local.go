@@ -1,0 +1,159 @@
+// Package local is the cache inside the process. It is bounded in bytes; what
+// stays is chosen by how often and how lately it was asked for (W-TinyLFU).
+package local
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// largestShare is the part of the cache that one entry may take at most.
+const largestShare = 16
+
+// keyWeight is what the store itself takes for an entry, in bytes, about.
+const keyWeight = 256
+
+// Options are what a Cache is made with.
+type Options struct {
+	// MaxBytes bounds the memory of the entries.
+	MaxBytes int64
+	Logger   *slog.Logger          // nil discards
+	Metrics  prometheus.Registerer // nil counts nowhere
+	Now      func() time.Time      // nil is time.Now
+}
+
+// Cache implements cache.Cache.
+type Cache struct {
+	largest  int
+	now      func() time.Time
+	store    *otter.Cache[cache.Key, *entry]
+	versions *versions
+}
+
+// entry is a value and what it is good for.
+type entry struct {
+	value   *cache.Value
+	stamp   uint64
+	expires time.Time
+	ttl     time.Duration
+}
+
+// New makes an empty cache. Close ends its housekeeping.
+func New(o Options) (*Cache, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	store, err := otter.New(&otter.Options[cache.Key, *entry]{
+		MaximumWeight: uint64(max(o.MaxBytes, 0)),
+		Weigher:       func(_ cache.Key, e *entry) uint32 { return uint32(e.value.Weight() + keyWeight) },
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[cache.Key, *entry]) time.Duration {
+			return e.Value.ttl
+		}),
+		// On the caller's goroutine: the bound is then kept by whoever adds, and
+		// nothing runs on behind it.
+		Executor: func(f func()) { f() },
+		Logger:   logger{o.Logger},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the cache of %d bytes: %w", o.MaxBytes, err)
+	}
+	c := &Cache{largest: int(o.MaxBytes / largestShare), now: o.Now, store: store, versions: newVersions()}
+	c.register(o.Metrics)
+	return c, nil
+}
+
+// Close ends the housekeeping.
+func (c *Cache) Close() { c.store.StopAllGoroutines() }
+
+// Lookup implements cache.Cache.
+func (c *Cache) Lookup(_ context.Context, key cache.Key) (*cache.Value, cache.Token) {
+	token := cache.Token{Key: key, Stamp: c.versions.now()}
+	e, ok := c.store.GetIfPresent(key)
+	if !ok {
+		return nil, token
+	}
+	if c.now().Before(e.expires) && c.versions.current(key.Tenant, e.stamp, e.value.Tables) {
+		return e.value, token
+	}
+	c.drop(key, e)
+	return nil, token
+}
+
+// drop removes the entry unless another took its place.
+func (c *Cache) drop(key cache.Key, old *entry) {
+	c.store.ComputeIfPresent(key, func(e *entry) (*entry, otter.ComputeOp) {
+		if e == old {
+			return nil, otter.InvalidateOp
+		}
+		return e, otter.CancelOp
+	})
+}
+
+// Current implements cache.Cache.
+func (c *Cache) Current(_ context.Context, token cache.Token, tables []string) bool {
+	return c.versions.current(token.Key.Tenant, token.Stamp, tables)
+}
+
+// Fill implements cache.Cache.
+func (c *Cache) Fill(ctx context.Context, token cache.Token, value *cache.Value, ttl time.Duration) {
+	if ttl <= 0 || value.Weight()+keyWeight > c.largest || !c.Current(ctx, token, value.Tables) {
+		return
+	}
+	filled := &entry{value: value, stamp: token.Stamp, expires: c.now().Add(ttl), ttl: ttl}
+	c.store.Compute(token.Key, func(old *entry, found bool) (*entry, otter.ComputeOp) {
+		if found && old.stamp > filled.stamp {
+			return old, otter.CancelOp // it may know more
+		}
+		return filled, otter.WriteOp
+	})
+}
+
+// Invalidate implements cache.Cache.
+func (c *Cache) Invalidate(_ context.Context, id tenant.ID, tables ...string) {
+	if len(tables) > 0 {
+		c.versions.mark(id, tables)
+	}
+}
+
+// InvalidateTenant implements cache.Cache.
+func (c *Cache) InvalidateTenant(_ context.Context, id tenant.ID) { c.versions.markAll(id) }
+
+// Weight is what the entries take, in bytes. Those that were invalidated count
+// until they make room.
+func (c *Cache) Weight() uint64 { return c.store.WeightedSize() }
+
+func (c *Cache) register(registerer prometheus.Registerer) {
+	if registerer == nil {
+		return
+	}
+	registerer.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wavehouse_cache_bytes", Help: "Memory that cached results take in this process.",
+		}, func() float64 { return float64(c.store.WeightedSize()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wavehouse_cache_entries", Help: "Cached results in this process.",
+		}, func() float64 { return float64(c.store.EstimatedSize()) }),
+	)
+}
+
+// logger passes the store's messages on.
+type logger struct{ *slog.Logger }
+
+func (l logger) Warn(ctx context.Context, msg string, err error) {
+	l.WarnContext(ctx, msg, "error", err)
+}
+
+func (l logger) Error(ctx context.Context, msg string, err error) {
+	l.ErrorContext(ctx, msg, "error", err)
+}

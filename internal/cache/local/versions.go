@@ -1,0 +1,82 @@
+package local
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// maxMarks bounds the tables of one tenant that are remembered one by one.
+const maxMarks = 4096
+
+// versions remember when each table was written last. Moments are counts of
+// invalidations: what was read at a moment is current while no mark is later.
+type versions struct {
+	clock atomic.Uint64
+
+	mu      sync.RWMutex
+	tenants map[tenant.ID]*marks
+}
+
+// marks are the moments of one tenant's writes.
+type marks struct {
+	all    uint64 // of every table
+	tables map[string]uint64
+}
+
+func newVersions() *versions { return &versions{tenants: map[tenant.ID]*marks{}} }
+
+// now is the moment up to which writes are known.
+func (v *versions) now() uint64 { return v.clock.Load() }
+
+// current reports whether nothing was written to the tables after the moment.
+func (v *versions) current(id tenant.ID, moment uint64, tables []string) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	m := v.tenants[id]
+	if m == nil {
+		return true
+	}
+	if m.all > moment {
+		return false
+	}
+	for _, table := range tables {
+		if m.tables[table] > moment {
+			return false
+		}
+	}
+	return true
+}
+
+// mark notes a write to the tables. The count goes up first: a reader that
+// still takes the earlier moment may have read before the write.
+func (v *versions) mark(id tenant.ID, tables []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	moment := v.clock.Add(1)
+	m := v.of(id)
+	for _, table := range tables {
+		m.tables[table] = moment
+	}
+	if len(m.tables) > maxMarks {
+		// Forgetting which table it was means that it may have been any.
+		m.all, m.tables = moment, map[string]uint64{}
+	}
+}
+
+func (v *versions) markAll(id tenant.ID) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.of(id)
+	m.all, m.tables = v.clock.Add(1), map[string]uint64{}
+}
+
+func (v *versions) of(id tenant.ID) *marks {
+	m := v.tenants[id]
+	if m == nil {
+		m = &marks{tables: map[string]uint64{}}
+		v.tenants[id] = m
+	}
+	return m
+}

@@ -1,0 +1,263 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/cache/local"
+)
+
+type rig struct {
+	*cache.Reads
+	store    *local.Cache
+	registry *prometheus.Registry
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	store, err := local.New(local.Options{MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	registry := prometheus.NewRegistry()
+	return &rig{cache.NewReads(cache.ReadsOptions{Cache: store, Metrics: registry}), store, registry}
+}
+
+func (r *rig) counted(t *testing.T, outcome string) float64 {
+	t.Helper()
+	families, err := r.registry.Gather()
+	require.NoError(t, err)
+	for _, m := range families[0].GetMetric() {
+		if m.GetLabel()[0].GetValue() == outcome {
+			return m.GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
+// slow is a query that waits to be let go.
+type slow struct {
+	started chan context.Context
+	release chan error
+	runs    atomic.Int32
+}
+
+func newSlow() *slow {
+	return &slow{started: make(chan context.Context, 16), release: make(chan error, 16)}
+}
+
+func (s *slow) query(question string) cache.Query {
+	return cache.Query{
+		Key: cache.NewKey("a").Add(question).Key(),
+		Dependencies: func(context.Context) cache.Dependencies {
+			return cache.Dependencies{Tables: []string{"t"}, Complete: true}
+		},
+		Run: func(ctx context.Context) ([]byte, string, error) {
+			s.runs.Add(1)
+			s.started <- ctx
+			select {
+			case err := <-s.release:
+				return []byte("answer"), "text/plain", err
+			case <-ctx.Done():
+				return nil, "", ctx.Err()
+			}
+		},
+	}
+}
+
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(10 * time.Second):
+		require.FailNow(t, "it did not come to pass")
+		panic("unreachable")
+	}
+}
+
+func TestColdQuestionIsAskedOnce(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	s.release <- nil
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			v, _, err := r.Get(t.Context(), s.query("q"))
+			if assert.NoError(t, err) {
+				body, _ := v.Body()
+				assert.Equal(t, "answer", string(body))
+			}
+		})
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, s.runs.Load())
+	assert.InDelta(t, 1, r.counted(t, "miss"), 0)
+	assert.InDelta(t, 63, r.counted(t, "hit")+r.counted(t, "shared"), 0)
+	assert.Equal(t, 1, testutil.CollectAndCount(r.registry, "wavehouse_cache_reads_total")/3)
+}
+
+func TestC143_FirstCallerLeaves(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	first, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() {
+		_, _, err := r.Get(first, s.query("q"))
+		gone <- err
+	}()
+	running := receive(t, s.started)
+	var others sync.WaitGroup
+	answers := make(chan error, 9)
+	for range 9 {
+		others.Go(func() {
+			_, _, err := r.Get(t.Context(), s.query("q"))
+			answers <- err
+		})
+	}
+	leave()
+	require.ErrorIs(t, receive(t, gone), context.Canceled)
+	s.release <- nil
+	s.release <- nil // for a second query, should the others have come too late
+	for range 9 {
+		require.NoError(t, receive(t, answers))
+	}
+	others.Wait()
+	assert.LessOrEqual(t, s.runs.Load(), int32(2))
+	_ = running
+}
+
+func TestC143_AllCallersLeave(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error, 10)
+	for range 10 {
+		go func() {
+			_, _, err := r.Get(ctx, s.query("q"))
+			gone <- err
+		}()
+	}
+	running := receive(t, s.started)
+	leave()
+	for range 10 {
+		require.ErrorIs(t, receive(t, gone), context.Canceled)
+	}
+	receive(t, running.Done())
+
+	// A later question never joins the one that was cancelled.
+	s.release <- nil
+	_, outcome, err := r.Get(t.Context(), s.query("q"))
+	require.NoError(t, err)
+	assert.Equal(t, cache.Miss, outcome)
+	require.NoError(t, r.Close(t.Context()))
+}
+
+func TestC141_WriteWhileTheQueryRuns(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	first := make(chan error, 1)
+	go func() {
+		_, _, err := r.Get(t.Context(), s.query("q"))
+		first <- err
+	}()
+	receive(t, s.started)
+	r.store.Invalidate(t.Context(), "a", "t")
+
+	// One who asks after the write does not share the query from before it.
+	second := make(chan cache.Outcome, 1)
+	go func() {
+		_, outcome, err := r.Get(t.Context(), s.query("q"))
+		assert.NoError(t, err)
+		second <- outcome
+	}()
+	receive(t, s.started)
+	s.release <- nil
+	s.release <- nil
+	require.NoError(t, receive(t, first))
+	assert.Equal(t, cache.Miss, receive(t, second))
+	assert.EqualValues(t, 2, s.runs.Load())
+
+	_, outcome, err := r.Get(t.Context(), s.query("q"))
+	require.NoError(t, err)
+	assert.Equal(t, cache.Hit, outcome, "what was read after the write is kept")
+}
+
+func TestFailuresAreSharedAndNotKept(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	broken := errors.New("broken")
+	s.release <- broken
+	_, _, err := r.Get(t.Context(), s.query("q"))
+	require.ErrorIs(t, err, broken)
+	s.release <- nil
+	_, outcome, err := r.Get(t.Context(), s.query("q"))
+	require.NoError(t, err)
+	assert.Equal(t, cache.Miss, outcome)
+}
+
+func TestPanicReachesTheCaller(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	q := s.query("q")
+	q.Run = func(context.Context) ([]byte, string, error) { panic("a bug") }
+	assert.PanicsWithValue(t, "a bug", func() { _, _, _ = r.Get(t.Context(), q) })
+	s.release <- nil
+	_, _, err := r.Get(t.Context(), s.query("q"))
+	require.NoError(t, err, "the question is not stuck")
+}
+
+func TestCloseWaits(t *testing.T) {
+	r, s := newRig(t), newSlow()
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := r.Get(t.Context(), s.query("q"))
+		done <- err
+	}()
+	receive(t, s.started)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Close(short), context.DeadlineExceeded)
+	s.release <- nil
+	require.NoError(t, receive(t, done))
+	require.NoError(t, r.Close(t.Context()))
+}
+
+func TestTTL(t *testing.T) {
+	for _, c := range []struct {
+		took, own time.Duration
+		bound     bool
+		want      time.Duration
+	}{
+		{0, 0, true, 10 * time.Second},
+		{time.Millisecond, 0, true, 10 * time.Second},
+		{time.Second, 0, true, 10 * time.Minute},
+		{time.Minute, 0, true, time.Hour},
+		{time.Minute, 0, false, 10 * time.Second},
+		{time.Minute, 30 * time.Second, true, 30 * time.Second},
+		{time.Minute, 30 * time.Second, false, 30 * time.Second},
+		{time.Millisecond, 24 * time.Hour, true, 10 * time.Second},
+		{time.Hour, 24 * time.Hour, true, time.Hour},
+	} {
+		assert.Equal(t, c.want, cache.TTL(c.took, c.own, c.bound), "%+v", c)
+	}
+}
+
+func TestKeysTellPartsApart(t *testing.T) {
+	key := func(parts ...string) cache.Key {
+		k := cache.NewKey("a")
+		for _, p := range parts {
+			k.Add(p)
+		}
+		return k.Key()
+	}
+	assert.Equal(t, key("a", "b"), key("a", "b"))
+	assert.NotEqual(t, key("a", "bc"), key("ab", "c"))
+	assert.NotEqual(t, key("a"), key("a", ""))
+	assert.NotEqual(t, cache.NewKey("a").Add("q").Key(), cache.NewKey("b").Add("q").Key())
+	long := string(make([]byte, 10_000))
+	assert.Equal(t, key("x", long, "y"), cache.NewKey("a").Add("x").AddBytes([]byte(long)).Add("y").Key())
+}

@@ -1,0 +1,403 @@
+package pipes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/strictjson"
+)
+
+// Bounds of pipes.json.
+const (
+	maxPipes      = 1000
+	maxName       = 128      // bytes
+	maxSQL        = 64 << 10 // bytes
+	maxParameters = 100
+	maxReads      = 100
+)
+
+// Compile checks doc and compiles it. All faults are returned at once, each with
+// its JSON path; the set is nil when there is one. roles are those of
+// roles.json; nil leaves the roles unchecked. written reports whether the
+// document has a value at a path.
+func Compile(doc *Document, roles []string, written func(path string) bool) (s *Set, faults, warnings []strictjson.Fault) {
+	c := &compiler{roles: roles, written: written, set: &Set{byName: map[string]*Pipe{}}}
+	if n := len(doc.Pipes); n > maxPipes {
+		c.fault("pipes", "want at most %d pipes, not %d", maxPipes, n)
+		return nil, c.faults, nil
+	}
+	for i := range doc.Pipes {
+		c.pipe(strictjson.Index("pipes", i), doc.Pipes[i])
+	}
+	if len(c.faults) > 0 {
+		return nil, c.faults, c.warnings
+	}
+	for name := range c.set.byName {
+		c.set.names = append(c.set.names, name)
+	}
+	slices.Sort(c.set.names)
+	return c.set, nil, c.warnings
+}
+
+type compiler struct {
+	roles    []string
+	written  func(path string) bool
+	set      *Set
+	faults   []strictjson.Fault
+	warnings []strictjson.Fault
+}
+
+func (c *compiler) fault(path, format string, args ...any) {
+	c.faults = append(c.faults, strictjson.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) warn(path, format string, args ...any) {
+	c.warnings = append(c.warnings, strictjson.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+func (c *compiler) pipe(path string, d Definition) {
+	p := &Pipe{definition: d, writes: !Reads(d.SQL), changes: Changes(d.SQL)}
+	c.name(path, d.Name)
+	c.allowedRoles(strictjson.Join(path, "allowed_roles"), d.AllowedRoles)
+	c.parameters(strictjson.Join(path, "parameters"), p)
+	c.statement(strictjson.Join(path, "sql"), p)
+	c.unused(strictjson.Join(path, "parameters"), p)
+	c.reads(strictjson.Join(path, "reads"), d.Reads)
+	if p.writes && d.Cache.TTL != nil && *d.Cache.TTL > 0 {
+		c.warn(strictjson.Join(path, "cache")+".ttl", "the statement writes, so its answers are never kept")
+	}
+	c.set.byName[d.Name] = p
+}
+
+func (c *compiler) name(path, name string) {
+	at := strictjson.Join(path, "name")
+	switch {
+	case name == "":
+		c.fault(path, "a pipe must have a name")
+	case len(name) > maxName:
+		c.fault(at, "a pipe's name has at most %d bytes", maxName)
+	case !pipeName(name):
+		c.fault(at, "the name %q cannot be in a URL as it is: want letters, digits, _, - and dots, and a letter, a digit or _ first", name)
+	case c.set.byName[name] != nil:
+		c.fault(at, "the pipe %q is there twice", name)
+	}
+}
+
+func pipeName(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == "" &&
+		name[0] != '.' && name[0] != '-'
+}
+
+func (c *compiler) allowedRoles(path string, roles []string) {
+	if len(roles) == 0 {
+		c.warn(path, "no role may run this pipe but the admin role")
+	}
+	for i, role := range roles {
+		if c.roles != nil && role != policy.DefaultAdminRole && !slices.Contains(c.roles, role) {
+			c.fault(strictjson.Index(path, i), "role %q is not in roles.json", role)
+		}
+	}
+}
+
+func (c *compiler) reads(path string, tables []string) {
+	if len(tables) > maxReads {
+		c.fault(path, "want at most %d tables, not %d", maxReads, len(tables))
+	}
+	for i, table := range tables {
+		if table == "" {
+			c.fault(strictjson.Index(path, i), "a table must have a name")
+		}
+	}
+}
+
+// reservedNames mean something else in a placeholder.
+func reservedNames() []string { return []string{"jwt", "tenant"} }
+
+func (c *compiler) parameters(path string, p *Pipe) {
+	declared := p.definition.Parameters
+	if len(declared) > maxParameters {
+		c.fault(path, "want at most %d parameters, not %d", maxParameters, len(declared))
+		return
+	}
+	for i, d := range declared {
+		at := strictjson.Index(path, i)
+		switch name := strictjson.Join(at, "name"); {
+		case d.Name == "":
+			c.fault(at, "a parameter must have a name")
+		case !simpleName(d.Name) || len(d.Name) > maxName:
+			c.fault(name, "the name %q is not letters, digits and _", d.Name)
+		case slices.Contains(reservedNames(), d.Name):
+			c.fault(name, "the name %q has a meaning of its own in placeholders", d.Name)
+		case p.Declares(d.Name):
+			c.fault(name, "the parameter %q is there twice", d.Name)
+		}
+		p.parameters = append(p.parameters, c.parameter(at, d))
+	}
+}
+
+func (c *compiler) parameter(path string, d Parameter) parameter {
+	q := parameter{name: d.Name, required: d.Required}
+	typ, err := parseType(d.Type)
+	if err != nil {
+		c.fault(strictjson.Join(path, "type"), "%v", err)
+		return q
+	}
+	q.typ = typ
+	at := strictjson.Join(path, "default")
+	if !c.written(at) {
+		return q
+	}
+	if d.Required {
+		c.warn(at, "a required parameter's default is never used")
+	}
+	if d.Default == nil {
+		return q
+	}
+	if _, err := typ.bind(d.Default); err != nil {
+		c.fault(at, "the default is not of the type %s: %v", typ, err)
+		return q
+	}
+	q.fallback, q.has = d.Default, true
+	return q
+}
+
+// unused warns of parameters that do nothing, and refuses names that may stay
+// without a value.
+func (c *compiler) unused(path string, p *Pipe) {
+	for i, q := range p.parameters {
+		used, bare := false, false
+		for _, piece := range p.pieces {
+			if piece.ref.kind == refParameter && piece.ref.parameter == i {
+				used = true
+				bare = bare || !piece.ref.has
+			}
+		}
+		at := strictjson.Index(path, i)
+		if !used && len(p.pieces) > 0 {
+			c.warn(at, "the statement does not use the parameter %q", q.name)
+		}
+		if bare && q.typ.kind == kindIdentifier && !q.required && !q.has {
+			c.fault(at, "an identifier must be required or have a default: there is no statement without it")
+		}
+	}
+}
+
+// statement cuts the SQL at its placeholders.
+func (c *compiler) statement(path string, p *Pipe) {
+	sql := p.definition.SQL
+	if len(sql) > maxSQL {
+		c.fault(path, "want at most %d bytes of SQL", maxSQL)
+		return
+	}
+	tokens := meaningful(sql, scan(sql))
+	if len(tokens) == 0 {
+		c.fault(path, "a pipe must have a statement")
+		return
+	}
+	if message := misshapen(sql, tokens); message != "" {
+		c.fault(path, "%s", message)
+		return
+	}
+	if !c.bare(path, sql) {
+		return
+	}
+	c.cut(path, p, sql[:tokens[len(tokens)-1].end])
+}
+
+// bare refuses placeholders where nothing can be bound.
+func (c *compiler) bare(path, sql string) bool {
+	before := len(c.faults)
+	for _, t := range scan(sql) {
+		if t.kind != text && t.kind != quotedName && t.kind != comment {
+			continue
+		}
+		if at := strings.Index(sql[t.start:t.end], "{{"); at >= 0 {
+			c.fault(path, "the placeholder %s is inside %s: values are bound, not spliced; write it bare",
+				shorten(sql[t.start+at:t.end]), within(t.kind))
+		}
+	}
+	return len(c.faults) == before
+}
+
+func (c *compiler) cut(path string, p *Pipe, sql string) {
+	start, before := 0, len(c.faults)
+	for _, t := range scan(sql) {
+		if t.kind != placeholder {
+			continue
+		}
+		ref, err := c.reference(p, sql, t)
+		if err != nil {
+			c.fault(path, "%v", err)
+		}
+		p.pieces = append(p.pieces, piece{sql: sql[start:t.start], ref: ref})
+		start = t.end
+	}
+	p.pieces = append(p.pieces, piece{sql: sql[start:]})
+	if len(c.faults) > before {
+		p.pieces = nil
+	}
+}
+
+func within(k tokenKind) string {
+	switch k {
+	case text:
+		return "quotes"
+	case comment:
+		return "a comment"
+	}
+	return "a quoted name"
+}
+
+// meaningful leaves out what ClickHouse skips, and the semicolon at the end.
+func meaningful(sql string, all []token) []token {
+	var tokens []token
+	for _, t := range all {
+		if t.kind != space && t.kind != comment {
+			tokens = append(tokens, t)
+		}
+	}
+	for len(tokens) > 0 && sql[tokens[len(tokens)-1].start] == ';' {
+		tokens = tokens[:len(tokens)-1]
+	}
+	return tokens
+}
+
+// misshapen says what keeps the text from being one statement whose answer is
+// rendered by the server; "" when nothing does.
+func misshapen(sql string, tokens []token) string {
+	for i, t := range tokens {
+		piece := sql[t.start:t.end]
+		switch {
+		case t.open && t.kind == placeholder:
+			return "a placeholder is not closed: want }}"
+		case t.open:
+			return "the statement ends inside " + within(t.kind)
+		case t.kind == symbol && piece == ";":
+			return "want one statement, not several"
+		case t.kind == word && strings.EqualFold(piece, "FORMAT") && formatClause(sql, tokens[i+1:]):
+			return "leave FORMAT out: the answer is rendered as the caller accepts it"
+		case t.kind == word && strings.EqualFold(piece, "OUTFILE"):
+			return "INTO OUTFILE is not for a server"
+		}
+	}
+	return ""
+}
+
+// formatClause reports whether what follows the word FORMAT makes it a clause:
+// a name, and then nothing, data, or SETTINGS.
+func formatClause(sql string, after []token) bool {
+	if len(after) == 0 || after[0].kind != word {
+		return false
+	}
+	return len(after) == 1 || strings.EqualFold(sql[after[1].start:after[1].end], "SETTINGS") ||
+		sql[after[1].start] == '{' || sql[after[1].start] == '['
+}
+
+// reference reads one placeholder.
+func (c *compiler) reference(p *Pipe, sql string, t token) (reference, error) {
+	inner := strings.TrimSpace(sql[t.start+2 : t.end-2])
+	shown := sql[t.start:t.end]
+	if path, ok := strings.CutPrefix(inner, "jwt."); ok {
+		parts := strings.Split(path, ".")
+		if slices.Contains(parts, "") || strings.ContainsAny(path, " :{}") {
+			return reference{}, fmt.Errorf("%s names no claim: want {{ jwt.<path> }}", shorten(shown))
+		}
+		return c.placed(reference{kind: refClaim, claim: parts}, false, sql, t)
+	}
+	if inner == "tenant" {
+		return c.placed(reference{kind: refTenant}, false, sql, t)
+	}
+	name, fallback, has := strings.Cut(inner, ":")
+	name = strings.TrimSpace(name)
+	at := slices.IndexFunc(p.parameters, func(q parameter) bool { return q.name == name })
+	if at < 0 {
+		return reference{}, c.unknown(p, name, shown)
+	}
+	q := p.parameters[at]
+	ref := reference{kind: refParameter, parameter: at}
+	if has {
+		value, err := inlineDefault(q.typ, unquote(strings.TrimSpace(fallback)))
+		if err != nil {
+			return reference{}, fmt.Errorf("%s: the default is not of the type %s: %w", shorten(shown), q.typ, err)
+		}
+		ref.fallback, ref.has = value, true
+	}
+	return c.placed(ref, q.typ.kind == kindIdentifier, sql, t)
+}
+
+func (c *compiler) unknown(p *Pipe, name, shown string) error {
+	names := reservedNames()
+	for _, q := range p.parameters {
+		names = append(names, q.name)
+	}
+	if near, ok := nearest.Name(name, names); ok {
+		return fmt.Errorf("%s names no parameter; did you mean %q?", shorten(shown), near)
+	}
+	return fmt.Errorf("%s names no parameter: declare it in parameters", shorten(shown))
+}
+
+// placed refuses a placeholder that is glued to a name: it would be a part of
+// an identifier.
+func (c *compiler) placed(ref reference, identifier bool, sql string, t token) (reference, error) {
+	before, after := t.start > 0 && glued(sql[t.start-1], identifier), t.end < len(sql) && glued(sql[t.end], identifier)
+	if before || after {
+		return reference{}, fmt.Errorf("the placeholder %s is inside an identifier: it stands for a whole value", shorten(sql[t.start:t.end]))
+	}
+	return ref, nil
+}
+
+func glued(b byte, identifier bool) bool {
+	if b == '.' {
+		return !identifier
+	}
+	return nameByte(b) || strings.IndexByte("'\"`@", b) >= 0
+}
+
+// inlineDefault reads the default written in a placeholder as the query string
+// would give it; an array is JSON.
+func inlineDefault(t valueType, written string) (any, error) {
+	value, err := fromText(t, []string{written})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.bind(value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// unquote takes off quotes around the whole.
+func unquote(s string) string {
+	if n := len(s); n >= 2 && (s[0] == '\'' || s[0] == '"') && s[n-1] == s[0] {
+		return s[1 : n-1]
+	}
+	return s
+}
+
+// fromText reads the values that a query string gives to one parameter. An
+// array is repeated, or one value that is a JSON array.
+func fromText(t valueType, values []string) (any, error) {
+	if !t.array {
+		if len(values) > 1 {
+			return nil, fmt.Errorf("it is given %d times", len(values))
+		}
+		return values[0], nil
+	}
+	if len(values) == 1 && strings.HasPrefix(values[0], "[") {
+		var list []any
+		decoder := json.NewDecoder(strings.NewReader(values[0]))
+		decoder.UseNumber()
+		if err := decoder.Decode(&list); err == nil && !decoder.More() {
+			return list, nil
+		}
+	}
+	list := make([]any, len(values))
+	for i, v := range values {
+		list[i] = v
+	}
+	return list, nil
+}

@@ -1,0 +1,93 @@
+package lineage
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestParseTree(t *testing.T) {
+	for name, c := range map[string]struct {
+		tree   string
+		tables []string
+		opaque bool
+	}{
+		"aliases":     {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier db.t (alias x)", []string{"db.t"}, false},
+		"in table":    {"Function in (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Identifier pages", []string{"pages"}, false},
+		"in column":   {"Function in (children 1)\n ExpressionList (children 2)\n  Function tuple (children 1)\n   ExpressionList (children 2)\n    Identifier a\n    Identifier b\n  Literal 1", nil, false},
+		"in subquery": {"Function globalNotIn (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Subquery (children 1)\n   TableIdentifier u", []string{"u"}, false},
+		"numbers":     {"TableExpression (children 1)\n Function numbers (alias n) (children 1)", nil, false},
+		"remote":      {"TableExpression (children 1)\n Function remote (children 1)", nil, true},
+		"clock":       {"Function greater (children 1)\n ExpressionList (children 2)\n  Identifier ts\n  Function now", nil, true},
+		"chance":      {"Function rand32", nil, true},
+		"dictionary":  {"Function dictGetOrDefault (children 1)", nil, true},
+		"plain":       {"Function count (alias c)\nFunction notEquals", nil, false},
+	} {
+		got := parseTree(strings.Split(c.tree, "\n"))
+		assert.Equal(t, references{tables: c.tables, opaque: c.opaque}, got, name)
+	}
+}
+
+func TestTargetOf(t *testing.T) {
+	for create, want := range map[string]struct {
+		target    string
+		refreshed bool
+	}{
+		"CREATE MATERIALIZED VIEW d.mv TO d.tgt (`page` String) AS SELECT 1":                          {"d.tgt", false},
+		"CREATE MATERIALIZED VIEW d.mv (`a TO b` String) ENGINE = Memory AS SELECT ' TO x'":           {"", false},
+		"CREATE MATERIALIZED VIEW `d.x`.`m v` TO `d`.`t t` (`page` String) AS SELECT 1":               {"d.t t", false},
+		"CREATE MATERIALIZED VIEW d.mv REFRESH EVERY 1 HOUR TO d.tgt (`page` String) AS SELECT 1":     {"d.tgt", true},
+		"CREATE MATERIALIZED VIEW d.mv REFRESH EVERY 1 HOUR (`page` String) ENGINE = Log AS SELECT 1": {"", true},
+		"something else": {"", true},
+	} {
+		target, refreshed := targetOf(create)
+		assert.Equal(t, want.target, target, create)
+		assert.Equal(t, want.refreshed, refreshed, create)
+	}
+}
+
+func TestStringArguments(t *testing.T) {
+	assert.Equal(t, []string{"default", "it's"}, stringArguments(`Buffer('default', 'it\'s', 1, 10)`))
+	assert.Empty(t, stringArguments("Memory"))
+	assert.Empty(t, stringArguments("Distributed(cluster)"))
+}
+
+func TestClosure(t *testing.T) {
+	g := newGraph([]definition{
+		{database: "d", name: "v", engine: "View", reads: references{tables: []string{"t", "e.u"}}},
+		{database: "d", name: "loop", engine: "View", reads: references{tables: []string{"loop"}}},
+		{database: "d", name: "buf", engine: "Buffer", engineFull: "Buffer('', 't', 1)"},
+		{database: "d", name: "dist", engine: "Distributed", engineFull: "Distributed('c', 'd', 't', rand())"},
+		{database: "d", name: "odd", engine: "Buffer", engineFull: "Buffer(x)"},
+		{database: "d", name: "mem", engine: "Memory"},
+		{database: "d", name: "s3", engine: "S3"},
+		{database: "d", name: "now", engine: "View", reads: references{opaque: true}},
+	})
+	for table, want := range map[string]struct {
+		all      []string
+		complete bool
+	}{
+		"d.plain": {[]string{"d.plain"}, true},
+		"d.mem":   {[]string{"d.mem"}, true},
+		"d.t":     {[]string{"d.buf", "d.dist", "d.t"}, false}, // through the other shards
+		"d.v":     {[]string{"d.buf", "d.dist", "d.e.u", "d.t", "d.v", "e.u"}, false},
+		"d.loop":  {[]string{"d.loop"}, true},
+		"d.odd":   {[]string{"d.odd"}, false},
+		"d.s3":    {[]string{"d.s3"}, false},
+		"d.now":   {[]string{"d.now"}, false},
+	} {
+		all, complete := g.closure([]string{table})
+		slices.Sort(all)
+		assert.Equal(t, want.all, all, table)
+		assert.Equal(t, want.complete, complete, table)
+	}
+	many := make([]string, maxTables+1)
+	for i := range many {
+		many[i] = strings.Repeat("t", i+1)
+	}
+	all, complete := g.closure(many)
+	assert.Len(t, all, maxTables)
+	assert.False(t, complete)
+}

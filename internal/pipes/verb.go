@@ -1,0 +1,71 @@
+package pipes
+
+import "strings"
+
+// Reads reports whether the statement is led by a verb that only reads, after
+// any comments, parentheses and WITH. What is not recognised may write.
+func Reads(sql string) bool { return readVerbs[Verb(sql)] }
+
+// Changes reports whether the statement may change which tables there are, or
+// what they are made of.
+func Changes(sql string) bool {
+	verb := Verb(sql)
+	return !readVerbs[verb] && !rowVerbs[verb]
+}
+
+var readVerbs = map[string]bool{
+	"SELECT": true, "FROM": true, "SHOW": true, "DESCRIBE": true, "DESC": true, "EXISTS": true, "EXPLAIN": true, "CHECK": true,
+}
+
+// rowVerbs write rows and leave the tables as they are.
+var rowVerbs = map[string]bool{"INSERT": true, "DELETE": true, "UPDATE": true, "OPTIMIZE": true, "TRUNCATE": true}
+
+// Verb returns the verb that leads the statement, in capitals; "" without one.
+func Verb(sql string) string {
+	with, depth := false, 0
+	before := ""
+	for _, t := range scan(sql) {
+		piece := sql[t.start:t.end]
+		switch t.kind {
+		case space, comment:
+			continue
+		case word:
+			upper := strings.ToUpper(piece)
+			switch {
+			case !with && upper == "WITH":
+				with, depth = true, 0
+			case !with:
+				return upper
+			case depth == 0 && before != "AS" && verbAfterWith(upper):
+				return upper
+			}
+			before = upper
+			continue
+		case symbol:
+			switch piece {
+			case "(", "[", "{":
+				depth++
+			case ")", "]", "}":
+				depth--
+			case ";":
+				if with {
+					return ""
+				}
+			}
+			before = piece
+			if with || piece == "(" || piece == ";" {
+				continue
+			}
+			return ""
+		}
+		before = ""
+		if !with {
+			return ""
+		}
+	}
+	return ""
+}
+
+func verbAfterWith(word string) bool {
+	return word == "SELECT" || word == "FROM" || rowVerbs[word]
+}

@@ -1,0 +1,75 @@
+package record
+
+import "bytes"
+
+// Check is a rule that every record of a request must meet, beside those of
+// the column's type.
+type Check struct {
+	// Column is the column that the rule is about.
+	Column int
+	// Allowed are the values that a record may carry in it, encoded by the
+	// column's codec. None refuses every record.
+	Allowed [][]byte
+	// Stamp gives the first of Allowed to a record that leaves the column out,
+	// whether or not DecodeOptions.Allow lets it be sent. Without it such a
+	// record is refused.
+	Stamp bool
+}
+
+// stamp gives the record the columns that checks provide, and refuses a
+// record that lacks one which they require.
+func (d *Decoder) stamp() *Error {
+	for i := range d.options.Checks {
+		c := &d.options.Checks[i]
+		switch {
+		case hasBit(d.carried, c.Column):
+		case !c.Stamp:
+			return d.checkFailed(c.Column, "is required by the policy of this role")
+		case hasBit(d.sent, c.Column):
+			return d.checkFailed(c.Column, "may not be null by the policy of this role")
+		case len(c.Allowed) == 0:
+			return d.checkFailed(c.Column, "has no value that the policy of this role allows")
+		default:
+			setBit(d.carried, c.Column)
+		}
+	}
+	return nil
+}
+
+// stamped returns the value of a column that the record carries and its sender
+// did not send.
+func (d *Decoder) stamped(column int) []byte {
+	for i := range d.options.Checks {
+		if c := &d.options.Checks[i]; c.Column == column && c.Stamp {
+			return c.Allowed[0]
+		}
+	}
+	return nil
+}
+
+// verify holds an encoded value against the checks of its column.
+func (d *Decoder) verify(column int, encoded []byte) *Error {
+	for i := range d.options.Checks {
+		c := &d.options.Checks[i]
+		if c.Column == column && !c.allows(d.table.fields[column].codec, encoded) {
+			return d.checkFailed(column, "has a value that the policy of this role does not allow")
+		}
+	}
+	return nil
+}
+
+func (c *Check) allows(codec Codec, encoded []byte) bool {
+	for _, allowed := range c.Allowed {
+		if bytes.Equal(allowed, encoded) {
+			return true
+		}
+		if cmp, ok := codec.Compare(allowed, encoded); ok && cmp == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Decoder) checkFailed(column int, message string) *Error {
+	return &Error{Code: CodeCheckFailed, Column: d.table.columns[column].Name, Message: message}
+}

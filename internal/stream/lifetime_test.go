@@ -1,0 +1,72 @@
+package stream
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// A stream ends when it is old, and the one that follows goes on without a row
+// missing or repeated.
+func TestLifetimeEndsTheStream(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{MaxLifetime: 200 * time.Millisecond}, nil)
+	s := r.open(testTable, "", "")
+	b.publish(rowsChunk(testTable, 1))
+	assert.Equal(t, []uint64{1}, next(t, s, 1))
+	f, err := s.NextEvent()
+	require.NoError(t, err)
+	assert.Equal(t, EndLifetime, f.EndReason())
+	b.publish(rowsChunk(testTable, 2))
+	assert.Equal(t, []uint64{2}, next(t, r.open(testTable, s.LastID(), ""), 1))
+}
+
+func TestLifetimesAreSpreadAndATokenComesFirst(t *testing.T) {
+	hub := New(Options{Broker: newMemoryBroker(), MaxLifetime: time.Hour})
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		s := hub.newSubscriber(t.Context(), Subscription{})
+		left, reason := s.lifetime()
+		assert.Equal(t, EndLifetime, reason)
+		assert.LessOrEqual(t, left, time.Hour)
+		assert.GreaterOrEqual(t, left, 45*time.Minute)
+		seen[left] = true
+		s.cancel()
+	}
+	assert.Greater(t, len(seen), 90)
+	s := hub.newSubscriber(t.Context(), Subscription{Expires: time.Now().Add(time.Minute)})
+	defer s.cancel()
+	left, reason := s.lifetime()
+	assert.Equal(t, EndTokenExpired, reason)
+	assert.LessOrEqual(t, left, time.Minute)
+}
+
+// The id of a position starts behind its chunk.
+func TestEventIDStartsBehindItsChunk(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, nil)
+	topic := mq.Topic{Tenant: tenant.Default, Table: testTable}
+	from := r.open(testTable, EventID(topic, mq.Position{}), "")
+	at := b.publish(rowsChunk(testTable, 1, 2))
+	b.publish(rowsChunk(testTable, 3))
+	assert.Equal(t, []uint64{3}, next(t, r.open(testTable, EventID(topic, at), ""), 1))
+	assert.Equal(t, sequence(1, 3), next(t, from, 3), "the beginning is in front of everything")
+}
+
+func TestTenantsWithStreams(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, func(s *Subscription, req *http.Request) {
+		s.Tenant = tenant.ID(req.URL.Query().Get("tenant"))
+	})
+	assert.Empty(t, r.hub.Tenants())
+	r.open(testTable, "", "&tenant=birch")
+	r.open(testTable, "", "&tenant=cedar")
+	r.open("other", "", "&tenant=cedar")
+	assert.ElementsMatch(t, []tenant.ID{"birch", "cedar"}, r.hub.Tenants())
+}
