@@ -123,10 +123,12 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *call, pipe 
 	}
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	ttl, set := pipe.TTL()
+	settings := query.ReadSettings(format, quoteInt64)
+	limitTime(settings, pool)
 	return s.answerRead(w, r, c, read{
 		pool: pool, format: format, mediaType: mediaType, ttl: ttl, uncached: set && ttl == 0,
 		request: clickhouse.Request{
-			SQL: statement.SQL, Params: statement.Params, Settings: query.ReadSettings(format, quoteInt64), ReadOnly: true,
+			SQL: statement.SQL, Params: statement.Params, Settings: settings, ReadOnly: true,
 		},
 		grant: "pipe " + pipe.Name() + " " + ttl.String() + " " + strings.Join(pipe.Reads(), ","), depends: s.pipeTables(pool, pipe, statement),
 	})

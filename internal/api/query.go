@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -36,39 +37,52 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 		return err
 	}
 	defer release()
+	format, mediaType := resultFormat(r.Header.Get("Accept"))
+	bound := s.bindSelect(r.Context(), c, grant, name, table.Record)
+	joined, err := s.wantsPosition(c)
+	if err != nil {
+		return err
+	}
+	now := s.Now()
+	question := asked{
+		tenant: c.tenant, settings: c.settings.Hash, table: table, grant: bound.Fingerprint(), format: format,
+		second: now.Unix(), document: sha256.Sum256(body),
+	}
+	if !joined {
+		if done, err := s.answerKnown(w, r, question); done {
+			return err
+		}
+	}
 	document, err := query.Parse(body)
 	if err != nil {
 		return err
 	}
-	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	catalogue, _ := s.Schemas.Catalogue(c.tenant)
-	bound := s.bindSelect(r.Context(), c, grant, name, table.Record)
 	statement, err := query.Build(document, table, bound, query.Options{
-		Now: s.Now(), BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
+		Now: now, BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
 		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
 	})
 	if err != nil {
 		return c.refused(err)
 	}
-	w.Header().Set("Cache-Control", "private, no-cache")
-	request := clickhouse.Request{
-		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
-	}
-	joined, err := s.wantsPosition(c)
-	switch {
-	case err != nil:
-		return err
-	case joined:
-		return s.answerJoined(w, r, c, name, request, mediaType)
-	}
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
 		return err
 	}
-	return s.answerRead(w, r, c, read{
+	limitTime(statement.Settings, pool)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	request := clickhouse.Request{
+		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
+	}
+	if joined {
+		return s.answerJoined(w, r, c, name, request, mediaType)
+	}
+	q := read{
 		pool: pool, request: request, format: format, mediaType: mediaType,
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
-	})
+	}
+	s.known.put(question, q.key(c.tenant))
+	return s.answerRead(w, r, c, q)
 }
 
 // refused is the answer to a document that asks for what the role may not

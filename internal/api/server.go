@@ -109,6 +109,7 @@ type Server struct {
 	Options
 	edge     *edge
 	bodies   *bodyReader
+	known    *known
 	router   chi.Router
 	stopping atomic.Bool
 }
@@ -125,6 +126,7 @@ func NewServer(o Options) *Server {
 		Options: o,
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
 		bodies:  newBodyReader(o.MaxBodyMemory),
+		known:   newKnown(),
 	}
 	s.router = s.routes()
 	return s

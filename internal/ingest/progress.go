@@ -68,8 +68,20 @@ func (w *Worker) Progress(t mq.Topic) Progress {
 	for at := range b.handedBack {
 		p.Frontier = before(p.Frontier, at)
 	}
-	p.Quiet = !b.flying && (b.written.Epoch != p.Frontier.Epoch || b.written.Seq <= p.Frontier.Seq)
+	p.Quiet = !b.flying && !b.partWritten() &&
+		(b.written.Epoch != p.Frontier.Epoch || b.written.Seq <= p.Frontier.Seq)
 	return p
+}
+
+// partWritten reports whether rows of a chunk that is kept are written, or may
+// be. No flight is under way.
+func (b *batcher) partWritten() bool {
+	for _, j := range b.kept {
+		if !j.untouched() {
+			return true
+		}
+	}
+	return false
 }
 
 // before moves a frontier in front of a chunk that is not done with.

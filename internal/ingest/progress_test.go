@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,4 +71,30 @@ func TestProgressOfARowThatIsKept(t *testing.T) {
 	p := r.worker.Progress(topic)
 	assert.Equal(t, kept.Frontier.Seq, p.Frontier.Seq)
 	assert.False(t, p.Quiet, "a row beyond the frontier is written")
+}
+
+// A chunk some of whose rows are written, and others refused and kept, is not
+// behind the frontier, and its written rows are beyond it.
+func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
+	s := &sink{name: "ch", fail: func(i insert) error {
+		for _, row := range i.rows {
+			if strings.Contains(row, "e3") {
+				return refusedError()
+			}
+		}
+		return nil
+	}}
+	r := newRig(t).start(func(o *ingest.WorkerOptions) {
+		o.Pool = pool(s)
+		o.Settings = served(ingest.Flush{MaxWait: 10 * time.Millisecond}, false)
+		o.BackoffMin, o.BackoffMax = time.Hour, time.Hour
+	})
+	topic := mq.Topic{Tenant: birch, Table: "pages"}
+	r.send(request(pages(), record.NDJSON, lines(0, 6)))
+	waitFor(t, "the other rows", func() bool { return r.worker.Status().RowsInserted == 5 })
+	tail, err := r.broker.Tail(t.Context(), birch)
+	require.NoError(t, err)
+	p := r.worker.Progress(topic)
+	assert.False(t, p.Quiet)
+	assert.Less(t, p.Frontier.Seq, tail.Seq)
 }

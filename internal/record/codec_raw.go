@@ -16,7 +16,7 @@ type rawCodec struct {
 }
 
 func newRaw(t coltype.Type, text string) Codec {
-	known := t.Kind != coltype.Other && t.Kind != coltype.Tuple
+	known := t.Kind != coltype.Other
 	return &rawCodec{plainCodec: plainCodec{name: excerpt([]byte(text))}, refusesNull: known && !t.AcceptsNull()}
 }
 

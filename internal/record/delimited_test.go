@@ -108,6 +108,17 @@ func TestC021_DelimitedBytesThatAreNotUTF8(t *testing.T) {
 	assert.Equal(t, CodeBodyMalformed, bodyFault(t, CSV, "event_id\xFF\nx\n").Code)
 }
 
+func TestC023_DeepFieldsAndAbsurdNumbers(t *testing.T) {
+	table := Compile("t", columns("id String", "a Array(Array(UInt8)) DEFAULT []", "n Int64 DEFAULT 0", "f Float64 DEFAULT 0"), time.UTC)
+	deep := strings.Repeat("[", 200_000)
+	body := "id,a,n,f\nr1," + deep + ",,\nr2,\"" + deep + strings.Repeat("]", 200_000) + "\",,\nr3,," + strings.Repeat("9", 100_000) + ",\nr4,,,1e999999999\nr5,\"[[1],['" + strings.Repeat(`\\'`, 100_000) + "']]\",,\nok,[],1,1\n"
+	all := decodeAll(t, table, CSV, body, DecodeOptions{})
+	assert.Equal(t, []string{CodeTypeMismatch, CodeTypeMismatch, CodeOutOfRange, CodeOutOfRange, CodeTypeMismatch, ""}, codes(all))
+	for _, r := range all[:5] {
+		assert.Less(t, len(r.Err.Message), 300)
+	}
+}
+
 func TestC025_DelimitedRecordThatIsTooLarge(t *testing.T) {
 	body := "event_id,page\nt1,/1\nt2," + strings.Repeat("x", 3<<20) + "\nt3,/3\n"
 	all := decodeAll(t, pages(), CSV, body, DecodeOptions{})

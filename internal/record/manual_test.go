@@ -47,8 +47,11 @@ func show(codec record.Codec, o outcome) string {
 
 // code sets text as code in a table's cell.
 func code(text string) string {
+	if text == "" {
+		return "(empty)"
+	}
 	if len(text) > 60 {
-		text = text[:57] + "..."
+		text = strings.ToValidUTF8(text[:57], "") + "…"
 	}
 	text = strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 	fence := "`"
