@@ -33,23 +33,9 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if err != nil {
 		return err
 	}
-	if !pipes.Reads(statement) {
-		// Whatever comes of it: a failure may come after the write, and its
-		// caller may leave before.
-		defer s.wrote(context.WithoutCancel(r.Context()), c, pipes.Changes(statement))
-	}
-	settings := opsSettings()
-	limitTime(settings, pool)
-	response, err := pool.Query(r.Context(), clickhouse.Request{
-		SQL: statement, Settings: settings, MaxResponseBytes: maxResult,
-	})
+	result, response, err := s.runStatement(r.Context(), c, pool, statement)
 	if err != nil {
 		return err
-	}
-	defer response.Body.Close()
-	result, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("read result: %w", err)
 	}
 	if response.Format == rowsFormat || response.Format == "" && len(result) == 0 {
 		return writeRaw(w, arrayOfLines(result))
@@ -57,6 +43,28 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	w.Header().Set("Content-Type", response.ContentType)
 	_, _ = w.Write(result)
 	return nil
+}
+
+// runStatement runs a statement as it is. One that may write runs to its end even
+// when the caller leaves, and is told of before the answer.
+func (s *Server) runStatement(ctx context.Context, c *call, pool *clickhouse.Pool, statement string) ([]byte, *clickhouse.Response, error) {
+	if !pipes.Reads(statement) {
+		ctx = context.WithoutCancel(ctx)
+		// Whatever comes of it: a failure may come after the write.
+		defer s.wrote(ctx, c, pipes.Changes(statement))
+	}
+	settings := opsSettings()
+	limitTime(settings, pool)
+	response, err := pool.Query(ctx, clickhouse.Request{SQL: statement, Settings: settings, MaxResponseBytes: maxResult})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	result, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read result: %w", err)
+	}
+	return result, response, nil
 }
 
 // opsSettings pins the rendering to that of queries and streams.

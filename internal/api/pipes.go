@@ -162,10 +162,13 @@ func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *call, pipe
 		return err
 	}
 	ctx := context.WithoutCancel(r.Context())
-	defer s.wrote(ctx, c, pipe.Changes())
 	settings := map[string]string{"async_insert": "0", "wait_end_of_query": "1"}
 	limitTime(settings, pool)
-	if _, _, err := s.readRows(ctx, c, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings}); err != nil {
+	_, _, err = s.readRows(ctx, c, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings})
+	// Whatever came of it, and before the answer: a failure may come after the
+	// write.
+	s.wrote(ctx, c, pipe.Changes())
+	if err != nil {
 		return err
 	}
 	return writeRaw(w, []byte("[]\n"))

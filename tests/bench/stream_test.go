@@ -24,11 +24,13 @@ import (
 const (
 	benchSecret = "a-secret-of-the-benchmarks-only-0123456789"
 	benchRoles  = 100
-	// window is how many rows a saturating publisher has on their way at once:
-	// it holds back until the readers have kept up, so that both servers are
-	// measured at the rate they sustain and nothing is dropped.
-	window = 32
 )
+
+// windowFor is how many rows saturating publishers have on their way at once:
+// they hold back until the readers have kept up, so that both servers are
+// measured at the rate they sustain and nothing is dropped. What is on its way
+// is also what a row waits behind, so many readers get a smaller one.
+func windowFor(readers int) int { return max(8, min(32, 8000/readers)) }
 
 // stage is the two servers that are measured in turn.
 type stage struct {
@@ -178,13 +180,14 @@ func (s *stage) saturate(t *testing.T, to side, readers int, header func(int) st
 	a := newAudience(t, to.stream, readers, header)
 	defer a.close()
 	var sent atomic.Int64
+	window := windowFor(readers)
 	publish := func(until time.Time, publishers int) {
 		var wait sync.WaitGroup
 		for i := range publishers {
 			random := newRowSource(uint64(i))
 			wait.Go(func() {
 				for time.Now().Before(until) {
-					if sent.Add(1)*int64(readers)-a.rows() > window*int64(readers) {
+					if sent.Add(1)*int64(readers)-a.rows() > int64(window*readers) {
 						sent.Add(-1)
 						time.Sleep(100 * time.Microsecond)
 						continue
