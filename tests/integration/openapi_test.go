@@ -183,7 +183,7 @@ func (d *driver) stream() {
 		question{400, route + "?table=pages&last_event_id=nonsense", "", nil},
 		question{401, route + "?table=secrets&token=nobody", "", nil},
 		question{403, route + "?table=secrets", "", nil},
-		question{404, route + "?table=nowhere", "", nil},
+		question{404, route + "?table=pages", "", []string{"X-Tenant-Id", "nobody"}},
 	)
 	q := question{target: route + "?table=pages&since=" + url.QueryEscape("2026-01-02T03:04:05Z") + "&int64=string"}
 	open, err := d.s.client.Get(d.s.url + q.target) //nolint:bodyclose // closed below
@@ -294,9 +294,7 @@ func (d *driver) faults() {
 // blind are the answers of a server that knows neither tables nor keys.
 func (d *driver) blind() {
 	d.t.Helper()
-	nowhere := downKeyServer(d.t)
-	config := nowhere.config()
-	s := start(d.t, options{native: "127.0.0.1:1", httpPort: 1, early: true, config: config})
+	s := start(d.t, options{native: "127.0.0.1:1", httpPort: 1, early: true, config: newKeyServer(d.t).config()})
 	b := &driver{t: d.t, s: s, c: d.c}
 	for _, route := range []string{"/livez", "/healthz", "/readyz", "/v1/health"} {
 		b.ask(http.MethodGet, route, question{503, route, "", nil})
@@ -341,6 +339,7 @@ func TestOpenAPICheckFindsWhatIsWrong(t *testing.T) {
 		"shape":     c.answered("GET", "/a", answer{200, typed("application/json"), `{"ok":1}`}),
 		"field":     c.answered("GET", "/a", answer{200, typed("application/json"), `{"ok":true,"more":1}`}),
 		"empty":     c.answered("GET", "/a", answer{200, http.Header{}, ""}),
+		"no body":   c.answered("GET", "/a", answer{200, typed("application/json"), ""}),
 		"not JSON":  c.answered("GET", "/a", answer{200, typed("application/json"), `{"ok":true}}`}),
 		"header":    c.answered("GET", "/a", answer{400, typed("text/plain", "Retry-After", "soon"), "no"}),
 		"parameter": c.asked("GET", "/a", question{target: "/a?n=three"}),
