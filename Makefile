@@ -21,7 +21,7 @@ run: build ## Start everything here, with demo data (ARGS="--port 9090" for flag
 
 build: ## Build the binaries into bin/
 	@echo "building (the first time takes a few minutes)…" >&2
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 deps: ## Fetch what the tests need: ClickHouse, demo data, Debian packages
 	@./scripts/deps.sh

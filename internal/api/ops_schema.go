@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,7 +75,17 @@ func (s *Server) opsSchemaRefresh(w http.ResponseWriter, r *http.Request, query 
 		return err
 	}
 	if err := s.Schemas.Refresh(r.Context(), c.tenant); err != nil {
-		return err
+		return undiscovered(err)
 	}
 	return s.opsSchema(w, r, url.Values{"tenant": {c.tenant.String()}})
+}
+
+// undiscovered is the answer when ClickHouse did not tell its tables. It was
+// asked over the native protocol, whose faults are not classified.
+func undiscovered(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return problem(http.StatusServiceUnavailable, "clickhouse.unavailable", "ClickHouse did not tell its tables").
+		retryable(retrySchema).because(err)
 }

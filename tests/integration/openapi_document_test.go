@@ -38,22 +38,21 @@ func readContract(t testing.TB, text string) *contract {
 // at follows a path of keys and the references on its way. It returns the
 // place where the value stands.
 func (c *contract) at(place []string, keys ...string) (value map[string]any, found []string, ok bool) {
-	value, ok = c.value(place)
-	for _, key := range append(keys, "") {
+	for {
+		value, ok = c.value(place)
 		if !ok {
 			return nil, nil, false
 		}
-		if reference, is := value["$ref"].(string); is {
+		reference, is := value["$ref"].(string)
+		switch {
+		case is:
 			place = strings.Split(strings.TrimPrefix(reference, "#/"), "/")
-			value, ok = c.value(place)
+		case len(keys) == 0:
+			return value, place, true
+		default:
+			place, keys = append(slices.Clone(place), keys[0]), keys[1:]
 		}
-		if key == "" {
-			continue
-		}
-		place = append(slices.Clone(place), key)
-		value, ok = c.value(place)
 	}
-	return value, place, ok
 }
 
 func (c *contract) value(place []string) (map[string]any, bool) {
