@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
@@ -57,14 +58,17 @@ type edge struct {
 	logger   *slog.Logger
 	tracer   trace.Tracer
 	now      func() time.Time
+	kind     trace.SpanStartOption
+	untraced bool // the tracer keeps nothing
 	requests *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	panics   prometheus.Counter
 }
 
 func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time) *edge {
+	_, untraced := tracer.(noop.Tracer)
 	e := &edge{
-		logger: logger, tracer: tracer, now: now,
+		logger: logger, tracer: tracer, now: now, kind: trace.WithSpanKind(trace.SpanKindServer), untraced: untraced,
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "wavehouse_http_request_duration_seconds",
 			Help:    "Time from the request's headers to the end of its answer, by route template, method and status.",
@@ -92,8 +96,7 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		rec := &recorder{ResponseWriter: w}
 		ctx := telemetry.Scope(r.Context(), slog.String("request_id", id))
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
-		ctx, span := e.tracer.Start(ctx, "http "+r.Method, trace.WithSpanKind(trace.SpanKindServer))
+		ctx, span := e.begin(ctx, r)
 		r = r.WithContext(ctx)
 
 		defer func() {
@@ -104,6 +107,17 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(rec, r)
 	})
+}
+
+// begin opens the request's span. Without tracing there is one only to carry a
+// caller's trace on.
+func (e *edge) begin(ctx context.Context, r *http.Request) (context.Context, trace.Span) {
+	if r.Header.Get("Traceparent") != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
+	} else if e.untraced {
+		return ctx, trace.SpanFromContext(ctx)
+	}
+	return e.tracer.Start(ctx, "http "+r.Method, e.kind)
 }
 
 func (e *edge) recovered(rec *recorder, r *http.Request, fault any) {

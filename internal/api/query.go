@@ -38,7 +38,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	defer release()
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
-	bound := s.bindSelect(r.Context(), c, grant, name, table.Record)
+	bound := s.bindAgain(r, c, grant, name, table.Record)
 	joined, err := s.wantsPosition(c)
 	if err != nil {
 		return err

@@ -110,6 +110,7 @@ type Server struct {
 	edge     *edge
 	bodies   *bodyReader
 	known    *known
+	bounds   *bounds
 	router   chi.Router
 	stopping atomic.Bool
 }
@@ -127,6 +128,7 @@ func NewServer(o Options) *Server {
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
 		bodies:  newBodyReader(o.MaxBodyMemory),
 		known:   newKnown(),
+		bounds:  newBounds(),
 	}
 	s.router = s.routes()
 	return s

@@ -1,0 +1,330 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+	"github.com/wavehouse/wavehouse/tests/harness"
+)
+
+const (
+	// readPolicies let a viewer read what is not of its own page, so that each
+	// caller's rows are filtered by its claims.
+	readPolicies = `{"tables":{"events":{"viewer":{"select":{"deny_columns":["user_id"],"filter":{"page":{"_neq":"{{ jwt.sub }}"}}}}}}}`
+	// dashboard is the cached question: the most visited pages.
+	dashboard = `{"columns":["page"],"aggregations":[{"fn":"count","column":"*","alias":"views"}],"group_by":["page"],` +
+		`"filters":[{"column":"score","op":"gt","value":10}],"order_by":[{"column":"views","dir":"desc"},{"column":"page"}],"limit":20}`
+	// mark stands for what makes a question one of its own.
+	mark = "9424242"
+	// small is the uncached question: a few rows, by a value that differs.
+	small = `{"columns":["page","duration_ms","score"],"filters":[{"column":"event","op":"eq","value":"buy"},` +
+		`{"column":"duration_ms","op":"neq","value":` + mark + `}],"limit":10}`
+	// cold is a question that takes a while.
+	cold = `{"aggregations":[{"fn":"count_distinct","column":"session_id","alias":"n"}],"filters":[{"column":"duration_ms","op":"neq","value":` + mark + `}]}`
+
+	readers = 32
+	askers  = 64
+	events  = 20_000
+)
+
+// desk is what reads are measured on.
+type desk struct {
+	clickhouse *harness.ClickHouse
+	server     *harness.Server
+	// seen is a second server, whose requests to ClickHouse can be seen.
+	seen  *harness.Server
+	proxy *clickhousetest.FaultProxy
+	bare  *harness.Process
+	floor string
+	// asked counts the questions, so that each is a new one.
+	asked atomic.Int64
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{clickhouse: harness.StartClickHouse(t, binaries.Dir(t))}
+	d.clickhouse.Must(t, "CREATE TABLE events "+eventTable)
+	d.clickhouse.Must(t, fmt.Sprintf(`INSERT INTO events SELECT generateUUIDv4(), concat('s-', hex(sipHash64(number))), number %% 1000,
+		['view','click','cart','buy'][number %% 4 + 1], concat('/products/', toString(number %% 300), '/reviews'), NULL, 'DE', number %% 60000,
+		number %% 100, 1, toDateTime64('2026-03-04 05:00:00', 3, 'UTC') + number %% 3600 FROM numbers(%d)`, events))
+	d.clickhouse.Must(t, "OPTIMIZE TABLE events FINAL")
+	options := harness.ServerOptions{
+		Bin: binaries.Dir(t), ClickHouse: d.clickhouse, Policies: readPolicies, Env: []string{"WH_AUTH_JWT_SECRET=" + benchSecret},
+	}
+	d.server = harness.StartServer(t, options)
+	d.proxy = clickhousetest.NewFaultProxy(t, "127.0.0.1:"+strconv.Itoa(d.clickhouse.HTTPPort))
+	options.Config = map[string]string{"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1:%d","http_port":%d}`, d.clickhouse.TCPPort, d.proxy.Port())}
+	d.seen = harness.StartServer(t, options)
+	d.server.AwaitReady(t)
+	d.seen.AwaitReady(t)
+	return d
+}
+
+// reader is the credential of caller i: each has a token of its own.
+func reader(t *testing.T, i int) string {
+	t.Helper()
+	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
+		"role": "viewer", "sub": fmt.Sprintf("reader-%d", i), "exp": time.Now().Add(time.Hour).Unix(),
+	}).SignedString([]byte(benchSecret))
+	require.NoError(t, err)
+	return "Bearer " + text
+}
+
+func (d *desk) ask(t *testing.T, document string, i int) []byte {
+	t.Helper()
+	return rawRequest("/v1/query?table=events", document, "Authorization", reader(t, i), "X-Tenant-ID", "0", "Content-Type", "application/json")
+}
+
+func hostOf(t *testing.T, address string) string {
+	t.Helper()
+	parsed, err := url.Parse(address)
+	require.NoError(t, err)
+	return parsed.Host
+}
+
+// startBare answers what the server answers, in a process of its own.
+func (d *desk) startBare(t *testing.T, answer string) {
+	t.Helper()
+	dir := t.TempDir()
+	bin, file := filepath.Join(dir, "bare"), filepath.Join(dir, "answer.json")
+	require.NoError(t, os.WriteFile(file, []byte(answer), 0o600))
+	build := exec.Command("go", "build", "-o", bin, "./tests/bench/bare")
+	build.Dir = harness.Root(t)
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	d.bare = harness.StartProcess(t, dir, nil, bin, file)
+	harness.Eventually(t, 10*time.Second, func() error {
+		d.floor = strings.TrimSpace(d.bare.Output())
+		if _, _, err := net.SplitHostPort(d.floor); err != nil {
+			return fmt.Errorf("the bare handler does not listen yet: %w", err)
+		}
+		return nil
+	})
+}
+
+// TestQueryBenchmarks is run by make bench; it fails only when something does
+// not work, never for a time.
+func TestQueryBenchmarks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("benchmarks take minutes")
+	}
+	d := newDesk(t)
+	lines := d.hits(t)
+	lines = append(lines, d.misses(t)...)
+	lines = append(lines, d.stampede(t)...)
+	reportReads(t, lines)
+}
+
+// measured is one round with the CPU that a process spent on a request.
+type measured struct {
+	burst
+	cpu float64 // microseconds a request
+}
+
+func measure(t *testing.T, pid int, addr string, clients int, next func(c, i int) []byte) measured {
+	t.Helper()
+	before := cpuOf(t, pid)
+	b := hammer(t, addr, clients, *duration, next)
+	require.NotZero(t, b.requests)
+	return measured{b, float64((cpuOf(t, pid) - before).Microseconds()) / float64(b.requests)}
+}
+
+// hits asks what is in the cache, beside a bare handler that answers as much.
+func (d *desk) hits(t *testing.T) []line {
+	t.Helper()
+	requests := make([][]byte, readers)
+	for i := range requests {
+		requests[i] = d.ask(t, dashboard, i)
+	}
+	first := d.server.Do(t, http.MethodPost, "/v1/query?table=events", dashboard, "Authorization", reader(t, 0))
+	require.Equal(t, http.StatusOK, first.Status, first.Body)
+	d.startBare(t, first.Body)
+	next := func(c, _ int) []byte { return requests[c] }
+	host := hostOf(t, d.server.URL)
+	hammer(t, host, readers, *duration/4, next)
+	var rate, bareRate, rates, cpu, bareCPU, cpus, p99, bareP99, misses []float64
+	for range *rounds {
+		us := measure(t, d.server.PID(), host, readers, next)
+		bare := measure(t, d.bare.PID(), d.floor, readers, next)
+		rate, bareRate = append(rate, us.perSecond()), append(bareRate, bare.perSecond())
+		cpu, bareCPU = append(cpu, us.cpu), append(bareCPU, bare.cpu)
+		rates, cpus = append(rates, us.perSecond()/bare.perSecond()), append(cpus, us.cpu/bare.cpu)
+		p99, bareP99 = append(p99, percentile(us.took, .99).Seconds()*1e3), append(bareP99, percentile(bare.took, .99).Seconds()*1e3)
+		misses = append(misses, float64(us.requests-us.hits)/float64(us.requests)*1e6)
+	}
+	return []line{
+		{fmt.Sprintf("cache hits/s, %d clients, each with its tenant, token and row filter", readers), fmt.Sprintf("%.0f", median(rate)),
+			fmt.Sprintf("%.0f a bare handler with the same %d bytes", median(bareRate), len(first.Body)), spread(rates)},
+		{"— CPU, µs a request", fmt.Sprintf("%.1f", median(cpu)), fmt.Sprintf("%.1f", median(bareCPU)), spread(cpus)},
+		{"— p99, ms", fmt.Sprintf("%.2f", median(p99)), fmt.Sprintf("%.2f", median(bareP99)), fmt.Sprintf("%.2f", median(p99)/median(bareP99))},
+		{"— misses among them, per million", fmt.Sprintf("%.0f", median(misses)), "", ""},
+	}
+}
+
+// unique gives each request a value that no other had. The requests hold the
+// mark, whose place is written over.
+func (d *desk) unique(requests [][]byte) func(c, i int) []byte {
+	places := make([]int, len(requests))
+	for c := range places {
+		places[c] = bytes.Index(requests[c], []byte(mark))
+	}
+	return func(c, _ int) []byte {
+		value := 1_000_000 + d.asked.Add(1)
+		copy(requests[c][places[c]:], strconv.FormatInt(value, 10))
+		return requests[c]
+	}
+}
+
+// misses asks small questions that nobody asked before, beside ClickHouse that
+// is asked the same statements as directly as can be.
+func (d *desk) misses(t *testing.T) []line {
+	t.Helper()
+	const clients = 8
+	sent := d.statementOf(t, small)
+	ours, direct := make([][]byte, clients), make([][]byte, clients)
+	for c := range clients {
+		ours[c], direct[c] = d.ask(t, small, c), slices.Clone(sent)
+	}
+	askUs, askThem := d.unique(ours), d.unique(direct)
+	host, engine := hostOf(t, d.server.URL), hostOf(t, d.clickhouse.URL())
+	var rate, plain, rates, p99, plainP99, cpu, engineCPU []float64
+	for range *rounds {
+		before := cpuOf(t, d.clickhouse.PID())
+		us := measure(t, d.server.PID(), host, clients, askUs)
+		require.Zero(t, us.hits, "every question is a new one")
+		engineCPU = append(engineCPU, float64((cpuOf(t, d.clickhouse.PID())-before).Microseconds())/float64(us.requests))
+		them := measure(t, d.clickhouse.PID(), engine, clients, askThem)
+		rate, plain, rates = append(rate, us.perSecond()), append(plain, them.perSecond()), append(rates, us.perSecond()/them.perSecond())
+		p99, plainP99 = append(p99, percentile(us.took, .99).Seconds()*1e3), append(plainP99, percentile(them.took, .99).Seconds()*1e3)
+		cpu = append(cpu, us.cpu)
+	}
+	return []line{
+		{fmt.Sprintf("uncached small queries/s, %d clients", clients), fmt.Sprintf("%.0f", median(rate)),
+			fmt.Sprintf("%.0f ClickHouse, the same statements", median(plain)), spread(rates)},
+		{"— p99, ms", fmt.Sprintf("%.2f", median(p99)), fmt.Sprintf("%.2f", median(plainP99)), fmt.Sprintf("%.2f", median(p99)/median(plainP99))},
+		{"— our CPU, µs a query", fmt.Sprintf("%.0f", median(cpu)), fmt.Sprintf("%.0f ClickHouse's meanwhile", median(engineCPU)),
+			fmt.Sprintf("%.2f", median(cpu)/median(engineCPU))},
+	}
+}
+
+// statementOf is the request that a question becomes on its way to ClickHouse.
+func (d *desk) statementOf(t *testing.T, document string) []byte {
+	t.Helper()
+	answer := d.seen.Do(t, http.MethodPost, "/v1/query?table=events", document, "Authorization", reader(t, 0))
+	require.Equal(t, http.StatusOK, answer.Status, answer.Body)
+	for _, request := range slices.Backward(d.proxy.Requests()) {
+		target := "/?" + request.Query.Encode()
+		if !strings.Contains(target+string(request.Body), mark) {
+			continue
+		}
+		var headers []string
+		for _, name := range []string{"Authorization", "X-Clickhouse-User", "X-Clickhouse-Key", "Accept-Encoding"} {
+			if value := request.Header.Get(name); value != "" {
+				headers = append(headers, name, value)
+			}
+		}
+		raw := rawRequest(target, string(request.Body), headers...)
+		require.Equal(t, 1, bytes.Count(raw, []byte(mark)), string(raw))
+		return raw
+	}
+	require.FailNow(t, "the statement was not seen")
+	return nil
+}
+
+// stampede has many clients ask one question that nobody asked before.
+func (d *desk) stampede(t *testing.T) []line {
+	t.Helper()
+	const questions = 5
+	sent := d.statementOf(t, cold)
+	engine := hostOf(t, d.clickhouse.URL())
+	var reached, ours, theirs, ratios []float64
+	for range questions {
+		value := strconv.FormatInt(1_000_000+d.asked.Add(1), 10)
+		requests := make([][]byte, askers)
+		for c := range requests {
+			requests[c] = d.ask(t, strings.ReplaceAll(cold, mark, value), 0)
+		}
+		before := d.proxy.Count()
+		took := together(t, hostOf(t, d.seen.URL), requests)
+		n := 0
+		for _, request := range d.proxy.Requests()[before:] {
+			if strings.Contains(request.Query.Encode()+string(request.Body), value) {
+				n++
+			}
+		}
+		reached, ours = append(reached, float64(n)), append(ours, took.Seconds()*1e3)
+		for c := range requests {
+			requests[c] = bytes.ReplaceAll(sent, []byte(mark), []byte(value))
+		}
+		direct := together(t, engine, requests)
+		theirs, ratios = append(theirs, direct.Seconds()*1e3), append(ratios, took.Seconds()/direct.Seconds())
+	}
+	return []line{
+		{fmt.Sprintf("%d clients ask one cold question: queries that reach ClickHouse", askers),
+			fmt.Sprintf("%.0f (at most %.0f)", median(reached), slices.Max(reached)), fmt.Sprintf("%d asked directly", askers), ""},
+		{"— until the last has its answer, ms", fmt.Sprintf("%.1f", median(ours)), fmt.Sprintf("%.1f", median(theirs)), spread(ratios)},
+	}
+}
+
+// together sends one request from each client at once, and returns when all
+// have their answers.
+func together(t *testing.T, addr string, requests [][]byte) time.Duration {
+	t.Helper()
+	conns := make([]*rawConn, len(requests))
+	for c := range conns {
+		conn, err := dialRaw(addr)
+		require.NoError(t, err)
+		defer conn.conn.Close()
+		conns[c] = conn
+	}
+	var wait sync.WaitGroup
+	begin := make(chan struct{})
+	for c, conn := range conns {
+		wait.Go(func() {
+			<-begin
+			answer, err := conn.do(requests[c])
+			if err != nil || answer.status != http.StatusOK {
+				t.Errorf("client %d: %d %v", c, answer.status, err)
+			}
+		})
+	}
+	start := time.Now()
+	close(begin)
+	wait.Wait()
+	return time.Since(start)
+}
+
+func reportReads(t *testing.T, lines []line) {
+	t.Helper()
+	var out strings.Builder
+	out.WriteString("| what | WaveHouse | beside it | ratio |\n| --- | --- | --- | --- |\n")
+	for _, l := range lines {
+		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", l.what, l.ours, l.baseline, l.ratio)
+	}
+	t.Log("\n" + out.String())
+	if !*write {
+		return
+	}
+	page := "# Benchmarks of reads\n\nWritten by `make bench`: medians of alternating rounds, with the least and the most ratio. The load,\n" +
+		"the server, ClickHouse and the bare handler share one small machine, and the load sends as fast as it\n" +
+		"is answered. Read the ratios; the absolute numbers are that machine's. The bare handler is Go's own\n" +
+		"`net/http`, which reads the body and answers the same bytes.\n\n" + out.String()
+	require.NoError(t, os.WriteFile(filepath.Join(harness.Root(t), "docs", "benchmarks-query.md"), []byte(page), 0o644))
+}
