@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -97,4 +99,34 @@ func TestTracingWithoutACollector(t *testing.T) {
 	}
 	_, err := NewTracing(context.Background(), TraceOptions{Enabled: true, Protocol: "carrier-pigeon"})
 	require.Error(t, err)
+}
+
+// Spans reach a collector that is there, named for the service.
+func TestTracingReachesACollector(t *testing.T) {
+	got := make(chan string, 1)
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil && r.URL.Path == "/v1/traces" {
+			select {
+			case got <- string(body):
+			default:
+			}
+		}
+		w.WriteHeader(http.StatusOK)
+	}))
+	defer collector.Close()
+	for _, endpoint := range []string{collector.URL + "/v1/traces", collector.Listener.Addr().String()} {
+		tracing, err := NewTracing(context.Background(), TraceOptions{
+			Enabled: true, Endpoint: endpoint, Protocol: "http", Insecure: true, SampleRatio: 1, ServiceName: "wavehouse-under-test",
+		})
+		require.NoError(t, err)
+		_, span := tracing.Tracer("x").Start(context.Background(), "a-span")
+		span.End()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		require.NoError(t, tracing.Close(ctx))
+		cancel()
+		sent := <-got
+		require.Contains(t, sent, "a-span")
+		require.Contains(t, sent, "wavehouse-under-test")
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -19,7 +20,7 @@ import (
 // TraceOptions choose where spans go.
 type TraceOptions struct {
 	Enabled bool
-	// Endpoint is host:port, or a URL.
+	// Endpoint is host:port, or a URL; "" is the exporter's own default.
 	Endpoint string
 	// Protocol is grpc or http; "" is grpc.
 	Protocol string
@@ -64,13 +65,25 @@ func NewTracing(ctx context.Context, o TraceOptions) (*Tracing, error) {
 func newExporter(ctx context.Context, o TraceOptions) (*otlptrace.Exporter, error) {
 	switch o.Protocol {
 	case "", "grpc":
-		options := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(o.Endpoint)}
+		var options []otlptracegrpc.Option
+		switch {
+		case strings.Contains(o.Endpoint, "://"):
+			options = append(options, otlptracegrpc.WithEndpointURL(o.Endpoint))
+		case o.Endpoint != "":
+			options = append(options, otlptracegrpc.WithEndpoint(o.Endpoint))
+		}
 		if o.Insecure {
 			options = append(options, otlptracegrpc.WithInsecure())
 		}
 		return otlptracegrpc.New(ctx, options...)
 	case "http":
-		options := []otlptracehttp.Option{otlptracehttp.WithEndpoint(o.Endpoint)}
+		var options []otlptracehttp.Option
+		switch {
+		case strings.Contains(o.Endpoint, "://"):
+			options = append(options, otlptracehttp.WithEndpointURL(o.Endpoint))
+		case o.Endpoint != "":
+			options = append(options, otlptracehttp.WithEndpoint(o.Endpoint))
+		}
 		if o.Insecure {
 			options = append(options, otlptracehttp.WithInsecure())
 		}
