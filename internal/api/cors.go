@@ -10,7 +10,7 @@ const (
 	corsMethods = "GET, POST, DELETE, OPTIONS"
 	corsHeaders = "Authorization, Content-Type, Content-Encoding, Last-Event-ID, X-Tenant-ID, X-Request-ID, " +
 		"Idempotency-Key, Cache-Control, Accept, X-Operator-Key, traceparent"
-	corsExposed = "Retry-After, X-Request-ID, X-Cache, X-Stream-Position, X-Stream-Join"
+	corsExposed = "Retry-After, X-Request-ID, X-Cache, X-Stream-Position, X-Stream-Join, ETag"
 	corsMaxAge  = "600"
 )
 

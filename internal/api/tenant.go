@@ -42,7 +42,6 @@ func (s *Server) tenant(h tenantHandler) http.HandlerFunc {
 		addVary(w.Header(), tenantHeader)
 		decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
 		telemetry.Add(r.Context(), slog.String("tenant", id.String()))
-		r = r.WithContext(tenant.NewContext(r.Context(), id))
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
 			return problem(http.StatusBadRequest, "query_string.invalid", "the query string does not parse: "+err.Error())

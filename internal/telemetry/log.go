@@ -66,7 +66,8 @@ type scope struct {
 // Scope returns a context whose log records carry attrs, and what Add adds to
 // them later.
 func Scope(ctx context.Context, attrs ...slog.Attr) context.Context {
-	return context.WithValue(ctx, scopeKey{}, &scope{attrs: attrs})
+	const usual = 4 // attributes of a request, with those that Add brings
+	return context.WithValue(ctx, scopeKey{}, &scope{attrs: append(make([]slog.Attr, 0, usual), attrs...)})
 }
 
 // Add puts attrs on every further record of the scope that ctx is in, those of

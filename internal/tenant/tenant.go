@@ -1,12 +1,8 @@
-// Package tenant defines the tenant id: its grammar and its place in a
-// context. Every queue subject, cache key, dedupe key, pool and log line
+// Package tenant defines the tenant id and its grammar. Every queue subject, cache key, dedupe key, pool and log line
 // carries one.
 package tenant
 
-import (
-	"context"
-	"fmt"
-)
+import "fmt"
 
 // MaxLen is the longest tenant id, in bytes.
 const MaxLen = 64
@@ -43,16 +39,3 @@ func allowed(c byte) bool {
 
 // String returns the id as text.
 func (id ID) String() string { return string(id) }
-
-type contextKey struct{}
-
-// NewContext returns a context that carries id.
-func NewContext(ctx context.Context, id ID) context.Context {
-	return context.WithValue(ctx, contextKey{}, id)
-}
-
-// FromContext returns the id that ctx carries, and whether it carries one.
-func FromContext(ctx context.Context) (ID, bool) {
-	id, ok := ctx.Value(contextKey{}).(ID)
-	return id, ok
-}

@@ -1,7 +1,6 @@
 package tenant
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -18,12 +17,4 @@ func TestParse(t *testing.T) {
 		_, err := Parse(bad)
 		require.Error(t, err, "%q", bad)
 	}
-}
-
-func TestContext(t *testing.T) {
-	_, ok := FromContext(context.Background())
-	require.False(t, ok)
-	id, ok := FromContext(NewContext(context.Background(), "birch"))
-	require.True(t, ok)
-	require.Equal(t, ID("birch"), id)
 }

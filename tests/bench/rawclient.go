@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -140,9 +141,10 @@ type burst struct {
 
 func (b burst) perSecond() float64 { return float64(b.requests) / b.elapsed.Seconds() }
 
-// hammer sends requests from all clients for a time. next gives client c its
+// hammer sends requests from all clients for a time, one each pace, or as fast
+// as they are answered when it is zero. next gives client c its
 // i-th request; what it returns may be reused by its next call for c.
-func hammer(t testing.TB, addr string, clients int, during time.Duration, next func(c, i int) []byte) burst {
+func hammer(t testing.TB, addr string, clients int, during, pace time.Duration, next func(c, i int) []byte) burst {
 	t.Helper()
 	var mu sync.Mutex
 	var all burst
@@ -151,7 +153,7 @@ func hammer(t testing.TB, addr string, clients int, during time.Duration, next f
 	deadline := start.Add(during)
 	for c := range clients {
 		wait.Go(func() {
-			mine, err := hammerOne(addr, deadline, func(i int) []byte { return next(c, i) })
+			mine, err := hammerOne(addr, deadline, pace, func(i int) []byte { return next(c, i) })
 			if err != nil {
 				t.Errorf("client %d of %s: %v", c, addr, err)
 			}
@@ -167,7 +169,7 @@ func hammer(t testing.TB, addr string, clients int, during time.Duration, next f
 	return all
 }
 
-func hammerOne(addr string, deadline time.Time, next func(i int) []byte) (burst, error) {
+func hammerOne(addr string, deadline time.Time, pace time.Duration, next func(i int) []byte) (burst, error) {
 	var mine burst
 	conn, err := dialRaw(addr)
 	if err != nil {
@@ -175,6 +177,11 @@ func hammerOne(addr string, deadline time.Time, next func(i int) []byte) (burst,
 	}
 	defer conn.conn.Close()
 	for now := time.Now(); now.Before(deadline); {
+		if pace > 0 {
+			// Slots are random, so that the clients do not move in step.
+			time.Sleep(rand.N(2 * pace))
+			now = time.Now()
+		}
 		answer, err := conn.do(next(mine.requests))
 		if err != nil {
 			return mine, err
