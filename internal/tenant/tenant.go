@@ -1,5 +1,5 @@
-// Package tenant defines the tenant id and its grammar. Every queue subject, cache key, dedupe key, pool and log line
-// carries one.
+// Package tenant defines the tenant id and its grammar. Every queue subject,
+// cache key, dedupe key, pool and log line carries one.
 package tenant
 
 import "fmt"
