@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -259,15 +260,22 @@ func TestNothingIsDiscoveredBeforeRun(t *testing.T) {
 }
 
 func TestAWaiterMayLeave(t *testing.T) {
-	r := newRig(t, true)
-	r.awaitLoaded(t)
-	r.proxy.Hang()
-	r.proxy.Cut()
-	// The connections of before fail at once; a new one hangs.
+	// Somebody who accepts and never answers.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	r := &rig{clock: &clock{}, pools: clickhouse.NewPools(clickhouse.Options{})}
+	defer func() { _ = r.pools.Close(context.Background()) }()
+	r.pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
+		Addr: silent.Addr().String(), HTTPScheme: "http", HTTPPort: 1, Database: "default", Username: "default", QueryTimeout: time.Minute,
+	}})
+	r.Store = New(Options{Pools: r.pools, Now: r.clock.now})
+	r.run(t)
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		return errors.Is(r.Refresh(ctx, tenant.Default), context.DeadlineExceeded)
+		err = r.Refresh(ctx, tenant.Default)
+		return !errors.Is(err, errStopped)
 	}, 10*time.Second, time.Millisecond)
-	r.proxy.Cut()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

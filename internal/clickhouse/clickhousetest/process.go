@@ -34,6 +34,10 @@ type process struct {
 	stdin io.WriteCloser
 	gone  chan struct{} // closed once cmd has been waited for
 	log   *tail         // what cmd complained about
+	// revivals is how often the server may be started again when it ends by
+	// itself: the engine aborts on some broken native connections, and one
+	// test's must not fail those after it.
+	revivals int
 }
 
 // launch starts a server over dir, which it removes at its end when remove is
@@ -82,6 +86,7 @@ func (p *process) start() error {
 		_, _ = io.Copy(io.Discard, stdout)
 		_ = cmd.Wait()
 		close(gone)
+		p.revive(gone)
 	}()
 	select {
 	case err = <-ready:
@@ -95,6 +100,23 @@ func (p *process) start() error {
 	}
 	p.cmd, p.stdin, p.gone, p.log = cmd, stdin, gone, stderr
 	return nil
+}
+
+// revive starts a server again that ended without being told to.
+func (p *process) revive(ended chan struct{}) {
+	p.mu.Lock()
+	again := p.cmd != nil && p.gone == ended && p.revivals > 0
+	if again {
+		p.revivals--
+	}
+	p.mu.Unlock()
+	if !again {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "clickhousetest: %s; it is started again\n", p.state())
+	if err := p.start(); err != nil {
+		fmt.Fprintf(os.Stderr, "clickhousetest: %v\n", err)
+	}
 }
 
 // readLine reads the line with which clickhouse-dev says that it answers.

@@ -34,6 +34,13 @@ type Server struct {
 // HTTPAddr is host:port of the HTTP interface.
 func (s *Server) HTTPAddr() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.HTTPPort)) }
 
+const (
+	// maxRevivals bounds how often a shared server is started again.
+	maxRevivals = 5
+	// reviveBudget is how long a test waits for that.
+	reviveBudget = 20 * time.Second
+)
+
 // Start returns the server that this test binary shares, with a fresh database
 // that is dropped when the test ends. The server ends with the process.
 func Start(t testing.TB) *Server {
@@ -120,6 +127,9 @@ var sharedServer = sync.OnceValues(func() (*Server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
+	p.mu.Lock()
+	p.revivals = maxRevivals
+	p.mu.Unlock()
 	return serverOf(p), nil
 })
 
@@ -136,7 +146,13 @@ var databases = new(atomic.Int64)
 func (s *Server) createDatabase(t testing.TB) {
 	t.Helper()
 	s.Database = fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
-	if _, err := s.post("CREATE DATABASE "+s.Database+" ENGINE = Atomic", "default"); err != nil {
+	_, err := s.post("CREATE DATABASE "+s.Database+" ENGINE = Atomic", "default")
+	// A server that ended by itself is being started again.
+	for deadline := time.Now().Add(reviveBudget); err != nil && time.Now().Before(deadline); {
+		time.Sleep(100 * time.Millisecond)
+		_, err = s.post("CREATE DATABASE IF NOT EXISTS "+s.Database+" ENGINE = Atomic", "default")
+	}
+	if err != nil {
 		t.Fatalf("create the test's database: %v (%s)", err, s.process.state())
 	}
 }
