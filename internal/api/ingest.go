@@ -75,13 +75,17 @@ func (c *call) tableName() (string, error) {
 	return name, nil
 }
 
+func schemaNotLoaded() *Problem {
+	return problem(http.StatusServiceUnavailable, "schema.not_loaded",
+		"the tables of this tenant are not known yet").retryable(retrySchema)
+}
+
 // table finds the table in the tenant's catalogue, looking once more at
 // ClickHouse when it is not there.
 func (s *Server) table(ctx context.Context, c *call, name string) (*schema.Table, error) {
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
-		return nil, problem(http.StatusServiceUnavailable, "schema.not_loaded",
-			"the tables of this tenant are not known yet").retryable(retrySchema)
+		return nil, schemaNotLoaded()
 	}
 	if table, ok := catalogue.Table(name); ok {
 		return table, nil

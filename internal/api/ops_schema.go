@@ -35,8 +35,7 @@ func (s *Server) opsSchema(w http.ResponseWriter, _ *http.Request, query url.Val
 	}
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
-		return problem(http.StatusServiceUnavailable, "schema.not_loaded",
-			"the tables of this tenant are not known yet").retryable(retrySchema)
+		return schemaNotLoaded()
 	}
 	name, present, err := one(query, "table")
 	if err != nil {

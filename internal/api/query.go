@@ -57,7 +57,10 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	catalogue, _ := s.Schemas.Catalogue(c.tenant)
+	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
+	if !loaded {
+		return schemaNotLoaded()
+	}
 	statement, err := query.Build(document, table, bound, query.Options{
 		Now: now, BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
 		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
