@@ -36,11 +36,9 @@ if [ -n "$missing" ]; then
     fi
 fi
 
-if command -v clickhouse >/dev/null 2>&1 || [ -n "${WH_TEST_CLICKHOUSE:-}" ]; then
-    say "using the ClickHouse that is here"
-else
-    ./scripts/fetch-clickhouse.sh >/dev/null
-fi
+# The suites start and kill their own ClickHouse, so the engine is fetched even
+# where a clickhouse is installed.
+./scripts/fetch-clickhouse.sh >/dev/null
 ./scripts/fetch-demo-data.sh >/dev/null
 say "fetching Go modules"
 go mod download
