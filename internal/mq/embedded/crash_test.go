@@ -26,7 +26,7 @@ const crashDir = "WH_TEST_QUEUE_CRASH_DIR"
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
-		t.Skip("runs as the child of TestC061_AcknowledgedMeansDurable")
+		return // This is the parent's own run: the child is told a directory.
 	}
 	b := start(t, Options{Dir: dir})
 	var c mq.Consumption
