@@ -69,6 +69,8 @@ func (b *bed) table(t *testing.T) string {
 	b.tables++
 	name := fmt.Sprintf("events_%d", b.tables)
 	b.clickhouse.Must(t, "CREATE TABLE "+name+" "+eventTable)
+	// Tables come faster here than the server looks for new ones by itself.
+	require.Equal(t, http.StatusOK, b.server.Ops(t, http.MethodPost, "/v1/ops/schema/refresh", "").Status)
 	return name
 }
 
