@@ -203,7 +203,7 @@ func printSelect(line printLine, s rehearsal.Select) {
 		return
 	}
 	line("select", "allowed")
-	line("  columns", "%s", names(s.Columns))
+	line("  columns", "%s", columns(s.Columns, s.Hidden))
 	line("  hidden", "%s", names(s.Hidden))
 	line("  rows", "%s", rows(s.Rows))
 	if s.Rows.Show == rehearsal.RowsSome {
@@ -248,7 +248,7 @@ func printInsert(line printLine, i rehearsal.Insert) {
 	default:
 		line("insert", "allowed")
 	}
-	line("  columns", "%s", names(i.Columns))
+	line("  columns", "%s", columns(i.Columns, nil))
 	for _, check := range i.Checks {
 		values := make([]string, len(check.Allowed))
 		for n, value := range check.Allowed {
@@ -287,4 +287,12 @@ func limit(n int) string {
 		return "no limit"
 	}
 	return strconv.Itoa(n)
+}
+
+// columns lists names; where none is known at all, the grant is for every one.
+func columns(allowed, hidden []string) string {
+	if len(allowed) == 0 && len(hidden) == 0 {
+		return "every one (none is known here: --against names them)"
+	}
+	return names(allowed)
 }

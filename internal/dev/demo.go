@@ -22,6 +22,8 @@ const (
 	demoTable = "flights"
 	// demoBody is how many rows a request of the loader carries.
 	demoBody = 1000
+	// visibleTimeout bounds the wait for the demo's rows to be readable.
+	visibleTimeout = 5 * time.Second
 )
 
 const createDemo = `CREATE TABLE IF NOT EXISTS ` + demoTable + ` (
@@ -53,7 +55,32 @@ func loadDemo(ctx context.Context, o Options, c *clickhouse, say *progress) (str
 		url:  "http://" + net.JoinHostPort(loopback, strconv.Itoa(o.Port)) + "/v1/ingest?table=" + demoTable,
 		mark: filepath.Join(o.Dir, "demo.loaded"),
 	}
-	return demoTable, loader.load(ctx, file)
+	before, err := loader.loaded()
+	if err == nil {
+		err = loader.load(ctx, file)
+	}
+	if err != nil {
+		return demoTable, err
+	}
+	return demoTable, awaitDemo(ctx, c, loader, before)
+}
+
+// awaitDemo waits until what was posted can be read, so that the first query
+// has something to show. It gives up quietly: the rows are in the queue.
+func awaitDemo(ctx context.Context, c *clickhouse, loader *demoLoader, before int) error {
+	posted, err := loader.loaded()
+	if err != nil || posted == before {
+		return err
+	}
+	for deadline := time.Now().Add(visibleTimeout); time.Now().Before(deadline) && ctx.Err() == nil; {
+		answer, err := c.query(ctx, "SELECT count() FROM "+demoTable)
+		if n, convErr := strconv.Atoi(answer); err == nil && convErr == nil && n >= posted {
+			return nil
+		}
+		loader.say.update("waiting for ClickHouse to have the flights…")
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
 }
 
 // findDemo looks for the fetched file above the working directory and the
