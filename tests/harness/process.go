@@ -64,6 +64,8 @@ func StartProcess(t testing.TB, dir string, env []string, name string, args ...s
 	}()
 	t.Cleanup(func() {
 		p.Kill()
+		// What it started in its own group, such as nginx's workers, goes too.
+		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
 		_ = stdin.Close()
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", name, lastBytes(p.Output(), 8<<10))
