@@ -16,7 +16,7 @@ import (
 )
 
 func newDev(t *terminal, build telemetry.Build) *cobra.Command {
-	o := dev.Options{Out: t.out, Interactive: t.interactive, Env: t.env}
+	o := dev.Options{Out: t.out, Interactive: t.interactive}
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run everything on this machine: ClickHouse, the server, demo data",

@@ -34,8 +34,6 @@ type Options struct {
 	Out io.Writer
 	// Interactive says that Out is a terminal: progress then stays on a line.
 	Interactive bool
-	// Env is the environment, as os.Environ gives it.
-	Env []string
 }
 
 // Server runs a WaveHouse server until its context ends. Ready is called once

@@ -23,7 +23,6 @@ type Process struct {
 type tail struct {
 	mu   sync.Mutex
 	data []byte
-	wake chan struct{}
 }
 
 const maxTail = 16 << 20
