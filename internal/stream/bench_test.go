@@ -243,18 +243,20 @@ func TestMemoryOfIdleSubscribers(t *testing.T) {
 	defer cancel()
 	before := measure()
 	done := make(chan struct{}, count)
+	var greeted atomic.Int64
 	for range count {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			req := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-			_ = r.hub.Serve(&discard{h: http.Header{}}, req, Subscription{
+			w := &discard{h: http.Header{}, first: func() { greeted.Add(1) }}
+			_ = r.hub.Serve(w, req, Subscription{
 				Tenant: tenant.Default, Table: testTable,
 				Grant: func() (Grant, error) { return testGrant{name: "all"}, nil },
 			})
 		}()
 	}
-	subscribers := r.hub.metrics.subscribers.WithLabelValues("0")
-	eventually(t, "all are open", func() bool { return r.counter(subscribers) == count })
+	// A stream that is still opening when a row comes starts after it.
+	eventually(t, "all are open", func() bool { return greeted.Load() == count })
 	b.publish(rowsChunk(testTable, 1))
 	rows := r.hub.metrics.rows.WithLabelValues("0")
 	eventually(t, "all have read", func() bool { return r.counter(rows) == count })
@@ -267,12 +269,22 @@ func TestMemoryOfIdleSubscribers(t *testing.T) {
 	}
 }
 
-// discard is a response nobody reads.
-type discard struct{ h http.Header }
+// discard is a response nobody reads. first is called by the first flush; nil
+// calls nothing.
+type discard struct {
+	h     http.Header
+	first func()
+}
 
-func (d *discard) Header() http.Header                { return d.h }
-func (d *discard) Write(b []byte) (int, error)        { return len(b), nil }
-func (d *discard) WriteHeader(int)                    {}
-func (d *discard) Flush()                             {}
+func (d *discard) Header() http.Header         { return d.h }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func (d *discard) Flush() {
+	if d.first != nil {
+		d.first()
+		d.first = nil
+	}
+}
 func (d *discard) SetWriteDeadline(_ time.Time) error { return nil }
 func (d *discard) SetReadDeadline(_ time.Time) error  { return nil }
