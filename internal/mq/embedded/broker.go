@@ -50,6 +50,9 @@ type Broker struct {
 	reopening atomic.Bool
 	// stale is set when answers were lost with a connection.
 	stale atomic.Bool
+	// settled is when to look once more after that, in Unix nanoseconds; 0 for
+	// never.
+	settled atomic.Int64
 	// recent counts the bytes kept for consumers.
 	recent atomic.Int64
 

@@ -97,12 +97,54 @@ func (b *Broker) send(ctx context.Context, subject string, h nats.Header, body [
 	return nil
 }
 
+// sendAll sends the messages of a batch; the answer to the last is e's. When
+// it fails the server forgets those that it got.
+func (b *Broker) sendAll(ctx context.Context, messages []*nats.Msg, e *pending) error {
+	last := len(messages) - 1
+	for _, m := range messages[:last] {
+		if err := b.sendPart(m); err != nil {
+			return err
+		}
+	}
+	return b.send(ctx, messages[last].Subject, messages[last].Header, messages[last].Data, e)
+}
+
+func (b *Broker) sendPart(m *nats.Msg) error {
+	b.gate.RLock()
+	defer b.gate.RUnlock()
+	if err := b.pubs.nc.PublishMsg(m); err != nil {
+		return sendError(err)
+	}
+	return nil
+}
+
 // onAnswer sees every answer in the order of its stream, whether or not the
 // publish still waits for it.
 func (b *Broker) onAnswer(e *pending, o outcome) {
 	e.queue.flight.Release(e.size)
-	if o.err == nil && !o.duplicate && e.chunk != nil {
+	switch {
+	case o.err != nil || e.chunk == nil:
+	case o.duplicate:
+		e.queue.found(o.seq)
+	default:
 		e.queue.arrived(o.seq, *e.chunk)
+	}
+}
+
+// found takes note of a chunk that was stored by an earlier publish. When the
+// answer to that one was lost, nobody has heard of the chunk so far.
+func (q *queue) found(seq uint64) {
+	q.mu.Lock()
+	unheard := seq > q.last
+	if unheard {
+		q.last = seq
+		if q.source != nil {
+			q.source.wakeUp()
+		}
+	}
+	q.mu.Unlock()
+	if unheard {
+		q.feedFound(seq)
 	}
 }
 

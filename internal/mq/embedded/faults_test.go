@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -242,6 +243,54 @@ func TestFeedFillsHoles(t *testing.T) {
 	for n, pos := range feed.await(t, 91) {
 		require.EqualValues(t, n+1, pos.Seq)
 	}
+}
+
+// TestChunkWhoseAnswerWasLost: a chunk that is stored and that nobody heard of
+// reaches the worker and the feeds without another one behind it.
+func TestChunkWhoseAnswerWasLost(t *testing.T) {
+	for name, hear := range map[string]func(*testing.T, *Broker, mq.Chunk){
+		"sent again under its id": func(t *testing.T, b *Broker, c mq.Chunk) {
+			pos, err := b.Publish(t.Context(), c)
+			require.NoError(t, err)
+			require.EqualValues(t, 2, pos.Seq)
+		},
+		"never sent again": func(t *testing.T, b *Broker, _ mq.Chunk) {
+			require.NoError(t, b.link.pub.ForceReconnect())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
+			in, _ := consumeInto(t, b)
+			feed := &box[mq.Position]{}
+			_, err := b.Feed(t.Context(), func(_ mq.Chunk, p mq.Position) { feed.add(p) })
+			require.NoError(t, err)
+			put(t, b, "birch", "first")
+			c := mqtest.Chunk("birch", "t", "unheard")
+			c.ID = "unheard"
+			require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: wire.Ingest(c.Topic), Header: wire.EncodeChunk(&c), Data: c.Body}))
+			require.NoError(t, b.link.pub.Flush())
+			hear(t, b, c)
+			require.Equal(t, []string{"first", "unheard"}, bodies(in.await(t, 2)))
+			require.EqualValues(t, 2, feed.await(t, 2)[1].Seq)
+		})
+	}
+}
+
+// TestLostAnswerIsGivenOnce: a send that fails on a connection whose loss has
+// already ended the message is not undone twice.
+func TestLostAnswerIsGivenOnce(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	put(t, b, "birch", "opens the queue")
+	b.link.pub.Close()
+	for range 200 {
+		var fails sync.WaitGroup
+		fails.Go(func() { b.pubs.fail(mq.ErrOutcomeUnknown) })
+		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
+		require.Error(t, err)
+		fails.Wait()
+	}
+	q := b.queue("birch")
+	require.True(t, q.flight.TryAcquire(maxInFlight), "all of it is free again, once")
 }
 
 // TestDamagedChunk flips a byte of a stored chunk.

@@ -111,6 +111,21 @@ func (q *queue) feed(pos mq.Position, c mq.Chunk) {
 	}
 }
 
+// feedFound shows the feeds what is stored up to seq and was not announced.
+func (q *queue) feedFound(seq uint64) {
+	q.feedMu.Lock()
+	defer q.feedMu.Unlock()
+	switch {
+	case seq < q.fed:
+	case q.filling:
+		q.target = max(q.target, seq)
+	case len(q.b.feeds.current()) == 0:
+		q.fed = seq + 1
+	default:
+		q.fillLocked(seq)
+	}
+}
+
 // adoptFeed sets where the feeds stand after a stream was opened. Again means
 // that they have seen it before: what they missed is read.
 func (q *queue) adoptFeed(last uint64, again bool) {

@@ -68,7 +68,8 @@ func newPublisher(nc *nats.Conn, answered func(*pending, outcome)) (*publisher, 
 	return p, nil
 }
 
-// send hands a message to the server. On an error it was certainly not sent.
+// send hands a message to the server. On an error it was certainly not sent,
+// and e has no outcome.
 func (p *publisher) send(subject string, h nats.Header, body []byte, e *pending) error {
 	e.sent, e.done = time.Now(), make(chan outcome, 1)
 	p.mu.Lock()
@@ -82,7 +83,9 @@ func (p *publisher) send(subject string, h nats.Header, body []byte, e *pending)
 	if err == nil {
 		return nil
 	}
-	p.take(token)
+	if p.take(token) == nil {
+		return nil // the lost connection has given it its outcome meanwhile
+	}
 	return err
 }
 

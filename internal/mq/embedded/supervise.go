@@ -14,6 +14,9 @@ const (
 	drainFor = 2 * time.Second
 	// syncEvery is how often acknowledgements are made to outlive the machine.
 	syncEvery = 2 * time.Second
+	// settleFor is how long after a lost connection the server may still store
+	// what it had read from it.
+	settleFor = 2 * time.Second
 )
 
 // supervise is the broker's clockwork: free space, ledgers on disk, answers
@@ -31,6 +34,9 @@ func (b *Broker) supervise() {
 			if now.Sub(synced) >= syncEvery {
 				synced = now
 				b.syncLedgers()
+			}
+			if at := b.settled.Load(); at != 0 && now.UnixNano() >= at && b.settled.CompareAndSwap(at, 0) {
+				b.stale.Store(true)
 			}
 			if b.stale.Load() {
 				b.catchUp()
@@ -96,6 +102,7 @@ func (b *Broker) onDisconnect() {
 		return
 	}
 	b.pubs.fail(fmt.Errorf("%w: the connection was lost", mq.ErrOutcomeUnknown))
+	b.settled.Store(time.Now().Add(settleFor).UnixNano())
 	b.stale.Store(true)
 }
 
@@ -121,8 +128,8 @@ func (b *Broker) drain() bool {
 }
 
 // refresh takes over every stream's state again, as messages may have been
-// stored whose answers were lost; the gate is closed
-// and no message is unanswered.
+// stored whose answers were lost; the gate is closed and no message is
+// unanswered.
 func (b *Broker) refresh() {
 	infos, err := b.link.listStreams(b.ctx)
 	if err != nil {
