@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -43,8 +42,9 @@ func addPolicyFlags(cmd *cobra.Command) policyFlags {
 	}
 }
 
-// snapshot is what the tenant would be served by. A directory that would be
-// refused is refused here, with every finding.
+// snapshot is what the tenant would be served by, and the directory that its
+// four files are in. Settings that would be refused are refused here, with every
+// finding.
 func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, err error) {
 	var args []string
 	if *f.dir != "" {
@@ -57,9 +57,10 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 	if err != nil {
 		return "", nil, &usageError{fmt.Errorf("--tenant: %w", err)}
 	}
-	report := settings.Validate(dir)
+	report := settings.ValidateTenant(dir, id)
 	s, served := report.Tenants[id]
-	if !served || !report.OK() {
+	known := slices.Contains(report.Known, id)
+	if known || len(report.Known) == 0 {
 		for _, finding := range report.Findings {
 			if finding.Severity == settings.SeverityError {
 				fmt.Fprintln(t.err, t.red(finding.String()))
@@ -68,8 +69,8 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 	}
 	switch {
 	case served:
-		return dir, s, nil
-	case !report.OK():
+		return settings.TenantDir(dir, report.Shape, id), s, nil
+	case known || len(report.Known) == 0:
 		return "", nil, &silentError{errors.New("the settings have errors")}
 	}
 	return "", nil, fmt.Errorf("%s has no tenant %q; it has %s", dir, id, tenants(report))
@@ -77,7 +78,7 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 
 func tenants(report settings.Report) string {
 	var names []string
-	for _, id := range slices.Sorted(maps.Keys(report.Tenants)) {
+	for _, id := range report.Known {
 		names = append(names, id.String())
 	}
 	return strings.Join(names, ", ")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wavehouse/wavehouse/internal/app"
+	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -20,16 +21,20 @@ func newValidate(t *terminal) *cobra.Command {
 		Use:   "validate [dir]",
 		Short: "Check a settings directory",
 		Long: `Prints every finding of a settings directory in one pass and exits 0 when it
-would be adopted (warnings allowed), 1 when it would not, 2 on wrong usage.
-WH_SETTINGS_DIR names the directory when no argument does.`,
+would be adopted (warnings allowed), 1 when it would not, 2 on wrong usage. In a
+directory with one folder for each tenant a finding begins with its folder.
+WH_SETTINGS_DIR names the directory when no argument does; --against takes
+passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
 		Example: `  wavehouse validate ./settings
   wavehouse validate --format json ./settings
   wavehouse validate --show ./settings
+  wavehouse validate --tenant acme ./settings
   wavehouse validate --against localhost:9000 ./settings`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	format := formatFlag(cmd)
 	show := cmd.Flags().Bool("show", false, "print the settings that would be adopted, defaults filled in")
+	only := cmd.Flags().String("tenant", "", "look at one tenant's folder only")
 	against := cmd.Flags().String("against", "", "also check tables and columns against the ClickHouse at this native address (host:port)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		asJSON, err := format()
@@ -40,41 +45,78 @@ WH_SETTINGS_DIR names the directory when no argument does.`,
 		if err != nil {
 			return err
 		}
-		return validate(cmd.Context(), t, validateOptions{dir: dir, asJSON: asJSON, show: *show, against: *against})
+		o := validateOptions{dir: dir, asJSON: asJSON, show: *show, against: *against}
+		if cmd.Flags().Changed("tenant") {
+			if o.tenant, err = tenant.Parse(*only); err != nil {
+				return &usageError{fmt.Errorf("--tenant: %w", err)}
+			}
+		}
+		return validate(cmd.Context(), t, o)
 	}
 	return cmd
 }
 
 type validateOptions struct {
 	dir, against string
+	tenant       tenant.ID // "" is all of them
 	asJSON, show bool
 }
 
 func validate(ctx context.Context, t *terminal, o validateOptions) error {
-	report := settings.Validate(o.dir)
-	if o.against != "" && report.OK() {
-		findings, err := app.CheckAgainst(ctx, report, o.against, lookup(t.env, "WH_CH_PASSWORD"))
-		if err != nil {
-			return fmt.Errorf("check against %s: %w", o.against, err)
-		}
-		report.Findings = append(report.Findings, findings...)
+	report := judge(o)
+	var unchecked error
+	if o.against != "" {
+		unchecked = checkAgainst(ctx, t, &report, o.against)
 	}
-	if err := printReport(t, report, o); err != nil {
+	if err := printReport(t, report, o, unchecked == nil); err != nil {
 		return err
 	}
-	if !report.OK() {
+	switch {
+	case unchecked != nil:
+		return fmt.Errorf("check against %s: %w", o.against, unchecked)
+	case !report.OK():
 		return &silentError{errors.New("the settings have errors")}
 	}
 	return nil
 }
 
-func printReport(t *terminal, report settings.Report, o validateOptions) error {
+func judge(o validateOptions) settings.Report {
+	if o.tenant != "" {
+		return settings.ValidateTenant(o.dir, o.tenant)
+	}
+	return settings.Validate(o.dir)
+}
+
+// checkAgainst adds to the report what a live ClickHouse says about the tenants
+// that have no error.
+func checkAgainst(ctx context.Context, t *terminal, report *settings.Report, addr string) error {
+	var named map[tenant.ID]config.Secret
+	if file := lookup(t.env, "WH_CH_PASSWORDS_FILE"); file != "" {
+		var err error
+		if named, err = settings.Passwords(file); err != nil {
+			return err
+		}
+	}
+	password := func(id tenant.ID) string {
+		if own, ok := named[id]; ok {
+			return own.Reveal()
+		}
+		return lookup(t.env, "WH_CH_PASSWORD")
+	}
+	findings, err := app.CheckAgainst(ctx, *report, addr, password)
+	report.Findings = append(report.Findings, findings...)
+	return err
+}
+
+// printReport prints the findings and the verdict. checked: everything that was
+// asked for was looked at.
+func printReport(t *terminal, report settings.Report, o validateOptions, checked bool) error {
 	adopted, err := shown(report, o.show)
 	if err != nil {
 		return err
 	}
 	if o.asJSON {
-		answer := map[string]any{"valid": report.OK(), "shape": report.Shape, "findings": nonNil(report.Findings)}
+		answer := map[string]any{"valid": checked && report.OK(), "shape": report.Shape, "findings": nonNil(report.Findings)}
 		if o.show {
 			answer["settings"] = adopted
 		}
@@ -83,6 +125,9 @@ func printReport(t *terminal, report settings.Report, o validateOptions) error {
 		return encoder.Encode(answer)
 	}
 	for _, id := range slices.Sorted(maps.Keys(adopted)) {
+		if report.Shape == settings.ShapeNested {
+			fmt.Fprintf(t.out, "// %s/config.json\n", id)
+		}
 		fmt.Fprintf(t.out, "%s", adopted[id])
 	}
 	for _, finding := range report.Findings {
@@ -93,8 +138,11 @@ func printReport(t *terminal, report settings.Report, o validateOptions) error {
 		fmt.Fprintln(t.out, paint(finding.String()))
 	}
 	verdict := t.green("valid:")
-	if !report.OK() {
+	switch {
+	case !report.OK():
 		verdict = t.red("not valid:")
+	case !checked:
+		verdict = t.yellow("not checked in full:")
 	}
 	fmt.Fprintln(t.err, verdict, o.dir)
 	return nil

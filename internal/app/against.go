@@ -2,9 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/schema"
@@ -12,26 +17,47 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// againstTimeout bounds the look at ClickHouse.
+// againstTimeout bounds the look at one tenant's ClickHouse.
 const againstTimeout = 30 * time.Second
+
+// againstAtOnce is how many tenants are looked at at once.
+const againstAtOnce = 8
 
 // CheckAgainst looks whether the tables and columns that the settings name
 // exist in the ClickHouse at addr (host:port of the native protocol), in each
-// tenant's own database and as its own user.
-func CheckAgainst(ctx context.Context, report settings.Report, addr, password string) ([]settings.Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
-	defer cancel()
+// tenant's own database and as its own user, with the password that password
+// returns for it. The error joins those of the tenants that could not be looked
+// at; the findings of the others are there all the same.
+func CheckAgainst(
+	ctx context.Context, report settings.Report, addr string, password func(tenant.ID) string,
+) ([]settings.Finding, error) {
+	ids := slices.Sorted(maps.Keys(report.Tenants))
+	found := make([][]settings.Finding, len(ids))
+	failures := make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(againstAtOnce)
+	for i, id := range ids {
+		group.Go(func() error {
+			found[i], failures[i] = checkTenant(ctx, report.Tenants[id], addr, password(id))
+			return nil
+		})
+	}
+	_ = group.Wait() // the failures are kept by tenant
 	var findings []settings.Finding
-	for id, snapshot := range report.Tenants {
-		discovered, err := Discover(ctx, snapshot, addr, password)
-		if err != nil {
-			return nil, err
-		}
-		more, err := settings.Against(ctx, snapshot, catalogue{discovered})
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", id, err)
-		}
-		findings = append(findings, more...)
+	for i, id := range ids {
+		findings = append(findings, report.Lead(id, found[i])...)
+	}
+	return findings, errors.Join(failures...)
+}
+
+func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, password string) ([]settings.Finding, error) {
+	discovered, err := Discover(ctx, snapshot, addr, password)
+	if err != nil {
+		return nil, err
+	}
+	findings, err := settings.Against(ctx, snapshot, catalogue{discovered})
+	if err != nil {
+		return nil, fmt.Errorf("tenant %s: %w", snapshot.Tenant, err)
 	}
 	return findings, nil
 }

@@ -21,7 +21,7 @@ type Catalogue interface {
 	Columns(ctx context.Context, table string) ([]string, error)
 }
 
-// Against holds the names in a tenant's settings against a live catalogue. The
+// Against holds the names in a snapshot of Validate against a live catalogue. The
 // error is the catalogue's.
 func Against(ctx context.Context, s *Snapshot, catalogue Catalogue) ([]Finding, error) {
 	tables, err := catalogue.Tables(ctx)
@@ -54,7 +54,7 @@ type against struct {
 
 func (a *against) needsColumns(s *Snapshot, table string) bool {
 	d := s.Config.DedupeFor(table)
-	return has(s.document.Tables, table) || d.Enabled && d.RequireID
+	return has(s.document.Tables, table) || d.Enabled
 }
 
 func (a *against) policies(doc *policy.Document) {
@@ -101,10 +101,26 @@ func (a *against) config(c *Config) {
 		}
 	}
 	for _, table := range a.tables {
-		if d := c.DedupeFor(table); d.Enabled && d.RequireID {
-			a.column(fileConfig, "dedupe", table, d.IDField)
-		}
+		a.idField(c, table)
 	}
+}
+
+// idField looks for the column of a table's ids. A table without it remembers
+// none, and takes no record at all where an id is required.
+func (a *against) idField(c *Config, table string) {
+	d := c.DedupeFor(table)
+	if !d.Enabled || slices.Contains(a.columns[table], d.IDField) {
+		return
+	}
+	path, severity := "dedupe", SeverityWarning
+	if has(c.Dedupe.Tables, table) {
+		path = strictjson.Join("dedupe.tables", table)
+	}
+	if d.RequireID {
+		severity = SeverityError
+	}
+	message := fmt.Sprintf("table %q has no column %q: none of its records has an id", table, d.IDField)
+	a.missing(severity, fileConfig, path, message, d.IDField, a.columns[table])
 }
 
 func (a *against) table(severity, file, path, table string) bool {

@@ -61,7 +61,13 @@ func TestAgainst(t *testing.T) {
 	s.Config.Dedupe = Dedupe{Enabled: true, RequireID: true, IDField: "event_id"}
 	found, err = Against(t.Context(), s, live)
 	require.NoError(t, err)
-	assert.Contains(t, errorsOf(found), `config.json: error: dedupe: table "events" has no column "event_id"`)
+	assert.Contains(t, errorsOf(found), `config.json: error: dedupe: table "events" has no column "event_id": none of its records has an id`)
+
+	on := true
+	s.Config.Dedupe = Dedupe{IDField: "event_id", Tables: map[string]DedupeTable{"events": {Enabled: &on}}}
+	found, err = Against(t.Context(), s, live)
+	require.NoError(t, err)
+	assert.Contains(t, warningsOf(found), `config.json: warning: dedupe.tables.events: table "events" has no column "event_id": none of its records has an id`)
 }
 
 func TestAgainstReportsTheCatalogueFailing(t *testing.T) {

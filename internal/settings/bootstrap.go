@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // Preset is a starting set of the four files.
@@ -59,6 +60,17 @@ func Bootstrap(dir string, p Preset) ([]string, error) {
 		written = append(written, path)
 	}
 	return written, nil
+}
+
+// BootstrapTenant writes the preset to the tenant's folder in a nested settings
+// directory, in the way of Bootstrap. It refuses a directory that is flat.
+func BootstrapTenant(dir string, id tenant.ID, p Preset) ([]string, error) {
+	for _, name := range fileNames() {
+		if exists(filepath.Join(dir, name)) {
+			return nil, fmt.Errorf("%q holds %s: a settings directory is flat or nested, never both", dir, name)
+		}
+	}
+	return Bootstrap(TenantDir(dir, ShapeNested, id), p)
 }
 
 func emptyDir(dir string) error {

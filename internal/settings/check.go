@@ -34,6 +34,7 @@ func checkConfig(s *source, c *Config) {
 	checkHeaders(s, c.ClickHouse.Headers)
 	checkRetention(s, c)
 	checkTableNames(s, c)
+	checkBurst(s, c.Ingest.Limits)
 	checkOrigins(s, c.CORS.AllowedOrigins)
 	checkKeySet(s, c.Auth.JWKSURL)
 }
@@ -159,6 +160,13 @@ func checkTableNames(s *source, c *Config) {
 		if empty {
 			s.error(strictjson.Join(path, ""), "a table must have a name")
 		}
+	}
+}
+
+// checkBurst refuses a burst that nothing would use.
+func checkBurst(s *source, limits *IngestLimits) {
+	if limits != nil && limits.Burst != nil && limits.RowsPerSecond == nil {
+		s.error("ingest.limits.burst", "it is of rows and does nothing without rows_per_second")
 	}
 }
 

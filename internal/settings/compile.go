@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/pipes"
@@ -21,9 +22,9 @@ type compiler struct {
 	rolesKnown bool
 }
 
-// compile turns what was read to a snapshot; it is nil when there is an error
-// among the findings.
-func compile(c content, now time.Time) (*Snapshot, []Finding) {
+// compile turns what was read to a tenant's snapshot; it is nil when there is an
+// error among the findings.
+func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
 	k := &compiler{sources: map[string]*source{}, docs: documents{config: DefaultConfig()}}
 	for name, data := range c.files {
 		k.sources[name] = &source{name: name, data: data}
@@ -32,18 +33,19 @@ func compile(c content, now time.Time) (*Snapshot, []Finding) {
 	k.config()
 	k.policies()
 	k.pipes()
-	findings := c.findings
+	findings := slices.Clone(c.findings)
 	for _, name := range fileNames() {
 		if s := k.sources[name]; s != nil {
 			findings = append(findings, s.findings...)
 		}
 	}
 	sortFindings(findings)
-	if HasErrors(findings) || c.shape != ShapeFlat {
+	findings = bounded(findings)
+	if HasErrors(findings) {
 		return nil, findings
 	}
 	return &Snapshot{
-		Tenant: tenant.Default, Config: k.docs.config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
+		Tenant: id, Config: k.docs.config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
 		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies,
 	}, findings
 }
@@ -90,7 +92,6 @@ func (k *compiler) config() {
 		return
 	}
 	checkConfig(s, &k.docs.config)
-	refuseUnsupported(s, &k.docs)
 }
 
 func (k *compiler) policies() {

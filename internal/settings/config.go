@@ -232,6 +232,19 @@ func (c *Config) DedupeFor(table string) Dedupe {
 	return d
 }
 
+// RemembersIDs reports whether ids of any table are remembered.
+func (c *Config) RemembersIDs() bool {
+	if c.Dedupe.Enabled {
+		return true
+	}
+	for _, over := range c.Dedupe.Tables {
+		if over.Enabled != nil && *over.Enabled {
+			return true
+		}
+	}
+	return false
+}
+
 // NamedTables returns the tables that a "tables" key names, sorted.
 func (c *Config) NamedTables() []string {
 	names := map[string]bool{}

@@ -86,3 +86,15 @@ func sortFindings(findings []Finding) {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
 	})
 }
+
+// maxFindings bounds what is kept of one tenant's findings.
+const maxFindings = 500
+
+// bounded cuts sorted findings at the bound, and says so.
+func bounded(findings []Finding) []Finding {
+	if len(findings) <= maxFindings {
+		return findings
+	}
+	more := Finding{Severity: findings[maxFindings].Severity, Message: fmt.Sprintf("there are %d more findings; they are not shown", len(findings)-maxFindings)}
+	return append(slices.Clone(findings[:maxFindings]), more)
+}

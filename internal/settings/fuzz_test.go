@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // FuzzFiles: any bytes in any file yield findings, never a panic, and never a
@@ -17,12 +19,12 @@ func FuzzFiles(f *testing.F) {
 		f.Add(uint8(i), []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
-		c := content{shape: ShapeFlat, files: map[string][]byte{}}
+		c := content{files: map[string][]byte{}}
 		for _, name := range fileNames() {
 			c.files[name] = []byte("{}")
 		}
 		c.files[fileNames()[int(which)%len(fileNames())]] = data
-		s, findings := compile(c, time.Time{})
+		s, findings := compile(tenant.Default, c, time.Time{})
 		if (s == nil) != HasErrors(findings) {
 			t.Fatalf("adopted with errors, or refused without: %v", findings)
 		}

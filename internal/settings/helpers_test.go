@@ -29,7 +29,7 @@ func (f files) with(name, text string) files {
 	return changed
 }
 
-func (f files) write(t *testing.T, dir string) {
+func (f files) write(t testing.TB, dir string) {
 	t.Helper()
 	for _, name := range slices.Concat(fileNames(), slices.Collect(maps.Keys(f))) {
 		text, named := f[name]
@@ -52,7 +52,7 @@ func (f files) dir(t *testing.T) string {
 }
 
 // put writes a file so that no reader sees a part of it.
-func put(t *testing.T, path, text string) {
+func put(t testing.TB, path, text string) {
 	t.Helper()
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 	require.NoError(t, os.WriteFile(temp, []byte(text), 0o600))

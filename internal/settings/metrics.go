@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // metrics tells how reloads went and which generation is served.
@@ -12,13 +14,14 @@ type metrics struct {
 	timestamp  prometheus.Gauge
 	reloads    *prometheus.CounterVec
 	generation *prometheus.GaugeVec
+	tenants    *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	m := &metrics{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_last_reload_successful",
-			Help: "Whether the last reading of the settings directory was adopted.",
+			Help: "Whether everything in the settings directory is served as it was last read.",
 		}),
 		timestamp: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_last_reload_success_timestamp_seconds",
@@ -26,37 +29,67 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_settings_reloads_total",
-			Help: "Readings of the settings directory by their result: adopted, unchanged, refused.",
+			Help: "Readings of the settings directory by their result: adopted, unchanged, partial, refused.",
 		}, []string{"result"}),
 		generation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_generation_info",
 			Help: "The hash of the settings that a tenant is served by; the value is always 1.",
 		}, []string{"tenant", "hash"}),
+		tenants: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "wavehouse_settings_tenants",
+			Help: "Tenants that the settings directory holds, by whether they are served or rejected.",
+		}, []string{"state"}),
 	}
-	for _, result := range []string{"adopted", "unchanged", "refused"} {
+	for _, result := range []string{resultAdopted, resultUnchanged, resultPartial, resultRefused} {
 		m.reloads.WithLabelValues(result)
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.successful, m.timestamp, m.reloads, m.generation)
+		registerer.MustRegister(m.successful, m.timestamp, m.reloads, m.generation, m.tenants)
 	}
 	return m
 }
 
-func (m *metrics) adopted(now time.Time, s *Snapshot) {
-	m.succeeded(now, "adopted")
-	m.generation.DeletePartialMatch(prometheus.Labels{"tenant": s.Tenant.String()})
-	m.generation.WithLabelValues(s.Tenant.String(), s.Hash).Set(1)
+// follow tells which tenants are served, and by what.
+func (m *metrics) follow(before, now map[tenant.ID]state) {
+	for id, old := range before {
+		if old.snapshot != nil && now[id].snapshot != old.snapshot {
+			m.generation.DeleteLabelValues(id.String(), old.snapshot.Hash)
+		}
+	}
+	for id, s := range now {
+		if s.snapshot != nil && before[id].snapshot != s.snapshot {
+			m.generation.WithLabelValues(id.String(), s.snapshot.Hash).Set(1)
+		}
+	}
+	served := servedOf(now)
+	m.tenants.WithLabelValues("served").Set(float64(served))
+	m.tenants.WithLabelValues("rejected").Set(float64(len(now) - served))
 }
 
-func (m *metrics) unchanged(now time.Time) { m.succeeded(now, "unchanged") }
+// Results of a reading of the directory.
+const (
+	resultAdopted   = "adopted"
+	resultUnchanged = "unchanged"
+	resultPartial   = "partial"
+	resultRefused   = "refused"
+)
 
-func (m *metrics) succeeded(now time.Time, result string) {
+// resultOf is the result of a reading whose content is served as far as its
+// findings let it.
+func resultOf(findings []Finding) string {
+	if HasErrors(findings) {
+		return resultPartial
+	}
+	return resultAdopted
+}
+
+// count records a reading. complete: everything in the directory is served.
+func (m *metrics) count(now time.Time, result string, complete bool) {
 	m.reloads.WithLabelValues(result).Inc()
+	if !complete {
+		m.successful.Set(0)
+		return
+	}
 	m.successful.Set(1)
 	m.timestamp.Set(float64(now.UnixMilli()) / 1000)
-}
-
-func (m *metrics) refused() {
-	m.reloads.WithLabelValues("refused").Inc()
-	m.successful.Set(0)
 }

@@ -18,5 +18,4 @@ func (k *compiler) pipes() {
 	s.findings = append(s.findings, fromFaults(SeverityError, s.name, s.doc, faults)...)
 	s.findings = append(s.findings, fromFaults(SeverityWarning, s.name, s.doc, warnings)...)
 	k.pipeSet = compiled
-	refuseUnsupported(s, &k.docs)
 }

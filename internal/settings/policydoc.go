@@ -10,8 +10,9 @@ import (
 // four files; the server does not read them.
 const PolicyTestSuffix = ".test.json"
 
-// PolicyDocument returns policies.json as it was written. It is shared and must
-// not be changed.
+// PolicyDocument returns policies.json as it was written, for a snapshot of
+// Validate; a Registry's snapshots do not keep it and return nil. It is shared
+// and must not be changed.
 func (s *Snapshot) PolicyDocument() *policy.Document { return s.document }
 
 func isPolicyTest(e entry) bool { return !e.dir && strings.HasSuffix(e.name, PolicyTestSuffix) }

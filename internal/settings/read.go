@@ -14,34 +14,22 @@ import (
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/nearest"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// Shape is how a settings directory is laid out.
-type Shape string
-
-// Shapes of a settings directory. ShapeUnknown is a directory that cannot be
-// read.
-const (
-	ShapeUnknown Shape = ""
-	ShapeFlat    Shape = "flat"
-	ShapeNested  Shape = "nested"
-)
-
-// Bounds of what is read.
-const (
-	maxFileSize = 1 << 20
-	maxEntries  = 10_000 // of the directory
-	maxListed   = 100    // unexpected entries that get a finding each
-)
+// maxFileSize bounds a file, in bytes.
+const maxFileSize = 1 << 20
 
 // readAttempts is how often a directory that changes under the reader is read
 // again before it is left to the next change.
 const readAttempts = 5
 
-// content is what stood in a settings directory at one moment.
+// content is what stood at one moment in a folder with the four files: a flat
+// settings directory, or a tenant's folder in a nested one.
 type content struct {
+	// shape is what the folder looks like by itself.
 	shape Shape
+	// absent: there is no such folder.
+	absent bool
 	// files holds the four files by name; one that cannot be read is missing
 	// here and has a finding.
 	files    map[string][]byte
@@ -49,17 +37,18 @@ type content struct {
 	stamp    string
 }
 
-// read reads the directory so that all files are of one moment: a directory
-// whose links are swapped between two files is read again.
+// read reads the folder so that all files are of one moment: a folder whose
+// links are swapped between two files is read again.
 func read(dir string) content {
 	var c content
+	before := stamp(dir)
 	for range readAttempts {
-		before := stamp(dir)
 		c = readOnce(dir)
 		c.stamp = stamp(dir)
 		if c.stamp == before {
 			return c
 		}
+		before = c.stamp
 	}
 	c.fault("", "the files kept changing while they were read")
 	return c
@@ -67,17 +56,14 @@ func read(dir string) content {
 
 func readOnce(dir string) content {
 	c := content{files: map[string][]byte{}}
-	entries, err := list(dir)
+	entries, err := list(dir, maxEntries)
 	if err != nil {
+		c.absent = errors.Is(err, fs.ErrNotExist) && !exists(dir)
 		c.fault("", err.Error())
 		return c
 	}
 	c.shape = shapeOf(entries)
 	c.unexpected(entries)
-	if c.shape == ShapeNested {
-		c.fault("", "nested settings directories (one folder per tenant) are not served by this version")
-		return c
-	}
 	for _, name := range fileNames() {
 		data, err := readFile(filepath.Join(dir, name))
 		if err != nil {
@@ -93,79 +79,21 @@ func (c *content) fault(file, message string) {
 	c.findings = append(c.findings, Finding{Severity: SeverityError, File: file, Message: message})
 }
 
-// entry is one name in the directory; dir follows links.
-type entry struct {
-	name string
-	dir  bool
-}
-
-// list returns the entries whose names do not begin with a dot, sorted.
-func list(dir string) ([]entry, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, describe(err)
-	}
-	defer func() { _ = f.Close() }()
-	found, err := f.ReadDir(maxEntries)
-	switch {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		return nil, describe(err)
-	case len(found) == maxEntries:
-		return nil, fmt.Errorf("there are %d entries or more; this is not a settings directory", maxEntries)
-	}
-	entries := make([]entry, 0, len(found))
-	for _, e := range found {
-		if !strings.HasPrefix(e.Name(), ".") {
-			info, err := os.Stat(filepath.Join(dir, e.Name()))
-			entries = append(entries, entry{e.Name(), err == nil && info.IsDir()})
-		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	return entries, nil
-}
-
-// shapeOf calls a directory nested when it has folders and none of the four
-// files. An empty one is a flat one that misses its files.
-func shapeOf(entries []entry) Shape {
-	folders := false
-	for _, e := range entries {
-		if slices.Contains(fileNames(), e.name) {
-			return ShapeFlat
-		}
-		folders = folders || e.dir
-	}
-	if folders {
-		return ShapeNested
-	}
-	return ShapeFlat
-}
-
 func (c *content) unexpected(entries []entry) {
-	listed := 0
+	faults := faultList{findings: c.findings}
 	for _, e := range entries {
-		message := c.misplaced(e)
-		if message == "" {
-			continue
+		if message := misplaced(e); message != "" {
+			faults.entry(e.name, message)
 		}
-		if listed++; listed > maxListed {
-			c.fault("", fmt.Sprintf("there are more than %d unexpected entries; the rest are not shown", maxListed))
-			return
-		}
-		c.fault(e.name, message)
 	}
+	c.findings = faults.findings
 }
 
-// misplaced says what is wrong with an entry's being there, "" for nothing.
-func (c *content) misplaced(e entry) string {
-	if c.shape == ShapeNested && e.dir {
-		if _, err := tenant.Parse(e.name); err != nil {
-			return "the folder's name is not a tenant id: " + err.Error()
-		}
-		return ""
-	}
+// misplaced says what is wrong with an entry's being beside the four files, ""
+// for nothing.
+func misplaced(e entry) string {
 	switch known := slices.Contains(fileNames(), e.name); {
-	case known, c.shape == ShapeFlat && isPolicyTest(e):
+	case known, isPolicyTest(e):
 		return ""
 	case e.dir:
 		return "a folder beside the four files: a settings directory is flat or nested, never both"

@@ -35,6 +35,10 @@ type Options struct {
 	Poll time.Duration
 	// WithoutWatch turns notifications off and leaves the poll.
 	WithoutWatch bool
+	// FoldCase says that the file system on which tenants' names become file
+	// names takes "A" and "a" for the same. In a nested directory folders whose
+	// names differ only by case are then rejected, each of them.
+	FoldCase bool
 }
 
 func (o Options) withDefaults() Options {
@@ -54,14 +58,18 @@ func (o Options) withDefaults() Options {
 }
 
 // AdoptFunc is told of the snapshots that hold from now on, one for each served
-// tenant. The map is the callee's own. The context outlives the request that
-// asked for the reload.
+// tenant. A tenant whose files did not change keeps its *Snapshot, so that the
+// callee can tell from the pointer what there is to do. The map is the callee's
+// own. The context outlives the request that asked for the reload.
 type AdoptFunc func(context.Context, map[tenant.ID]*Snapshot)
 
 // ReloadResult is the answer to a reload.
 type ReloadResult struct {
-	// Adopted: what is in the directory is what is served.
-	Adopted  bool
+	// Adopted: what was read is what is served. It is false too when a nested
+	// directory was adopted in part.
+	Adopted bool
+	// Findings are those of what was read, led by the folder in a nested
+	// directory. They are shared and must not be changed.
 	Findings []Finding
 	// Err is ErrUnknownTenant when no such tenant is held, or the context's
 	// when it ended before the reload began.
@@ -73,6 +81,7 @@ type ReloadResult struct {
 type Registry struct {
 	// Fixed after New.
 	dir     string
+	shape   Shape
 	options Options
 	metrics *metrics
 	onAdopt []AdoptFunc
@@ -83,31 +92,54 @@ type Registry struct {
 	// turn holds one token, which a reload takes: they go one after the other.
 	turn chan struct{}
 	// Guarded by turn.
-	last string // outcome of the content that was judged last
-	// stamp is that of the last reading, for the poll.
+	last string // flat: outcome of the content that was judged last
+	// incomplete: not all of what stood in the directory at the last reading of
+	// the whole could be a tenant.
+	incomplete bool
+	// stamp is that of the last reading of a flat directory, for the poll.
 	stamp atomic.Pointer[string]
 }
 
-// state is a tenant's snapshot; nil is a rejected tenant.
-type state struct{ snapshot *Snapshot }
-
-// NewRegistry reads the directory and adopts it. A directory that would serve
-// no tenant is refused with a *FindingsError.
+// NewRegistry reads the directory and adopts it. It is refused with a
+// *FindingsError when it would serve no tenant, and when there is an error about
+// its root.
 func NewRegistry(dir string, o Options) (*Registry, error) {
 	o = o.withDefaults()
 	r := &Registry{dir: dir, options: o, turn: make(chan struct{}, 1)}
-	c := r.read()
-	snapshot, findings := compile(c, o.Now())
-	if snapshot == nil {
+	top := readRoot(dir, ShapeUnknown)
+	r.shape = top.shape
+	var findings []Finding
+	var states map[tenant.ID]state
+	if r.shape == ShapeNested {
+		top, states = r.folders().all(nil)
+		findings = slices.Concat(top.faults, top.skipped, findingsOf(states))
+		r.incomplete = len(top.skipped) > 0
+	} else {
+		states, findings = r.startFlat()
+	}
+	if len(top.faults) > 0 || servedOf(states) == 0 {
 		return nil, &FindingsError{Findings: findings}
 	}
+	r.tenants.Store(&states)
 	r.metrics = newMetrics(o.Metrics)
-	r.last = c.outcome()
-	r.publish(snapshot)
-	r.metrics.adopted(o.Now(), snapshot)
-	r.log(findings)
+	r.metrics.follow(nil, states)
+	r.metrics.count(o.Now(), resultOf(findings), r.complete())
+	r.log(top.skipped)
+	r.logChanged(nil, states)
 	r.turn <- struct{}{}
 	return r, nil
+}
+
+// startFlat reads a flat directory for the first time.
+func (r *Registry) startFlat() (map[tenant.ID]state, []Finding) {
+	c := r.read()
+	r.last = c.outcome()
+	snapshot, findings := compile(tenant.Default, c, r.options.Now())
+	if snapshot == nil {
+		return nil, findings
+	}
+	snapshot.document = nil
+	return map[tenant.ID]state{tenant.Default: {snapshot: snapshot, findings: findings}}, findings
 }
 
 // OnAdopt adds a function that is called after each adoption that follows, in
@@ -134,6 +166,16 @@ func (r *Registry) Tenants() []tenant.ID {
 	return slices.Sorted(maps.Keys(*r.tenants.Load()))
 }
 
+// Nested reports whether the directory holds a folder for each tenant. It is
+// the shape of the start, which a running server keeps.
+func (r *Registry) Nested() bool { return r.shape == ShapeNested }
+
+// Findings returns the findings for which a tenant is rejected, or the warnings
+// of a served one. They are shared and must not be changed.
+func (r *Registry) Findings(id tenant.ID) []Finding {
+	return (*r.tenants.Load())[id].findings
+}
+
 // Snapshots returns the snapshot of each served tenant.
 func (r *Registry) Snapshots() map[tenant.ID]*Snapshot {
 	snapshots := map[tenant.ID]*Snapshot{}
@@ -145,81 +187,28 @@ func (r *Registry) Snapshots() map[tenant.ID]*Snapshot {
 	return snapshots
 }
 
-// Reload reads the directory again: the whole of it, or the folder of one
-// tenant. It waits for its turn.
-func (r *Registry) Reload(ctx context.Context, id *tenant.ID) ReloadResult {
-	if id != nil {
-		if _, err := r.Get(*id); errors.Is(err, ErrUnknownTenant) {
-			return ReloadResult{Err: err}
+// complete reports whether everything in the directory is served as it was read
+// last.
+func (r *Registry) complete() bool {
+	held := *r.tenants.Load()
+	return !r.incomplete && servedOf(held) == len(held)
+}
+
+func servedOf(states map[tenant.ID]state) int {
+	served := 0
+	for _, s := range states {
+		if s.snapshot != nil {
+			served++
 		}
 	}
-	return r.reload(ctx, true)
+	return served
 }
 
-// reload judges what is in the directory. asked is false for the watcher, to
-// which unchanged content is nothing to speak of.
-func (r *Registry) reload(ctx context.Context, asked bool) ReloadResult {
-	select {
-	case <-ctx.Done():
-		return ReloadResult{Err: ctx.Err()}
-	case <-r.turn:
+// findingsOf returns every tenant's findings, in the order of the tenants.
+func findingsOf(states map[tenant.ID]state) []Finding {
+	var findings []Finding
+	for _, id := range slices.Sorted(maps.Keys(states)) {
+		findings = append(findings, states[id].findings...)
 	}
-	defer func() { r.turn <- struct{}{} }()
-	if err := ctx.Err(); err != nil {
-		return ReloadResult{Err: err} // both were ready, and the turn was picked
-	}
-
-	c := r.read()
-	outcome := c.outcome()
-	unchanged := outcome == r.last
-	r.last = outcome
-	if unchanged && !asked {
-		return ReloadResult{Adopted: true}
-	}
-	snapshot, findings := compile(c, r.options.Now())
-	r.log(findings)
-	if snapshot == nil {
-		r.metrics.refused()
-		r.options.Logger.ErrorContext(ctx, "settings reload refused; the settings before it are kept", "tenant", tenant.Default)
-		return ReloadResult{Findings: findings}
-	}
-	r.adopt(context.WithoutCancel(ctx), snapshot)
-	return ReloadResult{Adopted: true, Findings: findings}
-}
-
-// adopt makes the snapshot the current one, unless its content already is, and
-// tells everyone. The order of the calls is the order of OnAdopt.
-func (r *Registry) adopt(ctx context.Context, snapshot *Snapshot) {
-	current, err := r.Get(snapshot.Tenant)
-	if err == nil && current.Hash == snapshot.Hash {
-		r.metrics.unchanged(r.options.Now())
-	} else {
-		r.publish(snapshot)
-		r.metrics.adopted(r.options.Now(), snapshot)
-		r.options.Logger.InfoContext(ctx, "settings adopted", "tenant", snapshot.Tenant, "hash", snapshot.Hash)
-	}
-	for _, f := range r.onAdopt {
-		f(ctx, r.Snapshots())
-	}
-}
-
-func (r *Registry) read() content {
-	c := read(r.dir)
-	r.stamp.Store(&c.stamp)
-	return c
-}
-
-func (r *Registry) publish(snapshot *Snapshot) {
-	r.tenants.Store(&map[tenant.ID]state{snapshot.Tenant: {snapshot: snapshot}})
-}
-
-func (r *Registry) log(findings []Finding) {
-	for _, f := range findings {
-		level := slog.LevelWarn
-		if f.Severity == SeverityError {
-			level = slog.LevelError
-		}
-		r.options.Logger.Log(context.Background(), level, "settings: "+f.Message,
-			"tenant", tenant.Default, "file", f.File, "path", f.Path, "line", f.Line)
-	}
+	return findings
 }

@@ -120,7 +120,7 @@ func TestReloadOfTheSameContent(t *testing.T) {
 	after, _ := r.Get(tenant.Default)
 	assert.Same(t, before, after, "the snapshot stays")
 	assert.Equal(t, 1, adopted.count(), "steps that failed are tried again")
-	assert.True(t, r.reload(t.Context(), false).Adopted)
+	assert.True(t, r.reload(t.Context(), nil, false).Adopted)
 	assert.Equal(t, 1, adopted.count(), "the watcher has nothing to tell")
 }
 
@@ -157,9 +157,10 @@ func TestMetrics(t *testing.T) {
 # HELP wavehouse_settings_generation_info The hash of the settings that a tenant is served by; the value is always 1.
 # TYPE wavehouse_settings_generation_info gauge
 wavehouse_settings_generation_info{hash="`+s.Hash+`",tenant="0"} 1
-# HELP wavehouse_settings_reloads_total Readings of the settings directory by their result: adopted, unchanged, refused.
+# HELP wavehouse_settings_reloads_total Readings of the settings directory by their result: adopted, unchanged, partial, refused.
 # TYPE wavehouse_settings_reloads_total counter
 wavehouse_settings_reloads_total{result="adopted"} 2
+wavehouse_settings_reloads_total{result="partial"} 0
 wavehouse_settings_reloads_total{result="refused"} 1
 wavehouse_settings_reloads_total{result="unchanged"} 1
 `), "wavehouse_settings_generation_info", "wavehouse_settings_reloads_total"))

@@ -37,8 +37,9 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
 		"dlq": {"enabled": false, "tables": {"t": {"enabled": true}}},
 		"ingest": {"flush": {"max_rows": 5, "max_bytes": "1MiB", "max_wait": "20ms"},
+			"limits": {"rows_per_second": 100, "bytes_per_second": "1MiB", "burst": 500},
 			"tables": {"*": {"missing_as_zero": true}, "t": {"flush": {"max_rows": 7, "max_bytes": 2048, "max_wait": "1m"}, "missing_as_zero": false}}},
-		"query": {"default_max_rows": 9, "timestamp_bucket_seconds": "2m"},
+		"query": {"default_max_rows": 9, "timestamp_bucket_seconds": "2m", "limits": {"concurrent": 3, "per_second": 20}},
 		"schema": {"refresh_interval": 5},
 		"stream": {"keepalive_interval": 10, "keepalive_buckets": 1, "gap_window_minutes": 0.5, "max_subscribers": 2},
 		"mq": {"max_bytes_gb": 0.25},
@@ -60,7 +61,8 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 	assert.Equal(t, Flush{MaxRows: 5, MaxBytes: 1 << 20, MaxWait: 20 * time.Millisecond}, c.Flush("other"))
 	assert.True(t, c.MissingAsZero("other"), `"*" is every table`)
 	assert.False(t, c.MissingAsZero("t"), "a table's own entry wins")
-	assert.Equal(t, Query{DefaultMaxRows: 9, TimestampBucket: 2 * time.Minute}, c.Query)
+	assert.Equal(t, Query{DefaultMaxRows: 9, TimestampBucket: 2 * time.Minute, Limits: &QueryLimits{Concurrent: new(3), PerSecond: new(20)}}, c.Query)
+	assert.Equal(t, &IngestLimits{RowsPerSecond: new(100), BytesPerSecond: new(int64(1 << 20)), Burst: new(500)}, c.Ingest.Limits)
 	assert.Equal(t, 5*time.Second, c.Schema.RefreshInterval)
 	assert.Equal(t, Stream{KeepaliveInterval: 10 * time.Second, KeepaliveBuckets: 1, GapWindow: 30 * time.Second, MaxSubscribers: 2}, c.Stream)
 	assert.Equal(t, int64(25e7), c.MQ.MaxBytes)
@@ -70,6 +72,9 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 
 func TestConfigErrors(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
+		{`{"ingest": {"limits": {"burst": 5}}}`, `ingest.limits.burst: it is of rows and does nothing without rows_per_second`},
+		{`{"ingest": {"limits": {"rows_per_second": 0}}}`, `ingest.limits.rows_per_second: want at least 1`},
+		{`{"query": {"limits": {"concurrent": 0}}}`, `query.limits.concurrent: want at least 1`},
 		{`{"clickhouse": {"adr": "x"}}`, `clickhouse.adr: unknown key; did you mean "addr"?`},
 		{`{"clickhouse": {"addr": "localhost"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not "localhost"`},
 		{`{"clickhouse": {"addr": ":9000"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not ":9000"`},
@@ -164,18 +169,15 @@ func TestC055_RetentionShorterThanTheDuplicateWindow(t *testing.T) {
 	}
 }
 
-func TestWhatThisVersionLacksIsRefused(t *testing.T) {
-	for _, c := range []struct{ file, text, want string }{
-		{"config.json", `{"dedupe": {"enabled": true}}`, "config.json:1: error: dedupe.enabled: dedupe is not supported by this version"},
-		{"config.json", `{"dedupe": {"tables": {"a b": {"enabled": true}}}}`, `config.json:1: error: dedupe.tables["a b"].enabled: dedupe is not supported by this version`},
-		{"config.json", `{"ingest": {"limits": {}}}`, "config.json:1: error: ingest.limits: rate limits of ingest are not supported by this version"},
-		{"config.json", `{"query": {"limits": {"concurrent": 5}}}`, "config.json:1: error: query.limits: limits of queries are not supported by this version"},
+func TestRemembersIDs(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{}`: false, `{"dedupe": {"enabled": true}}`: true, `{"dedupe": {"tables": {"a b": {"enabled": true}}}}`: true,
+		`{"dedupe": {"enabled": true, "tables": {"a": {"enabled": false}}}}`:          true,
+		`{"dedupe": {"tables": {"a": {"enabled": false}, "*": {"retention": "1h"}}}}`: false,
 	} {
-		r := Validate(served().with(c.file, c.text).dir(t))
-		assert.Equal(t, []string{c.want}, errorsOf(r.Findings), c.text)
-	}
-	for _, row := range unsupportedFeatures() {
-		assert.Empty(t, row.asked(&documents{config: DefaultConfig()}), "%s: not asked for by default", row.message)
+		r := Validate(served().with("config.json", text).dir(t))
+		require.Empty(t, errorsOf(r.Findings), text)
+		assert.Equal(t, want, r.Tenants[tenant.Default].Config.RemembersIDs(), text)
 	}
 }
 
@@ -297,23 +299,6 @@ func TestManyUnexpectedEntries(t *testing.T) {
 		put(t, filepath.Join(dir, strings.Repeat("x", i+1)), "")
 	}
 	assert.Len(t, Validate(dir).Findings, maxListed+1)
-}
-
-// TestC127_RootThatHoldsOnlyFolders: this version serves no folders; each of
-// them is refused, and says why.
-func TestC127_RootThatHoldsOnlyFolders(t *testing.T) {
-	for folder, valid := range map[string]bool{"lost+found": false, "birch": true, "birch.bak": false} {
-		dir := t.TempDir()
-		require.NoError(t, os.Mkdir(filepath.Join(dir, folder), 0o750))
-		r := Validate(dir)
-		assert.Equal(t, ShapeNested, r.Shape)
-		assert.Empty(t, r.Tenants)
-		found := errorsOf(r.Findings)
-		assert.Contains(t, found, "settings directory: error: nested settings directories (one folder per tenant) are not served by this version")
-		assert.Equal(t, valid, len(found) == 1, "%s: %v", folder, found)
-		_, err := NewRegistry(dir, Options{})
-		assert.ErrorContains(t, err, "not served by this version")
-	}
 }
 
 func TestDirectoriesThatCannotBeRead(t *testing.T) {

@@ -12,10 +12,16 @@ import (
 // burstFactor bounds a burst of changes that never ends, in quiet times.
 const burstFactor = 10
 
-// Run watches the directory and reloads it after each change, until ctx ends. A
-// burst of changes, a file that is renamed over another and a swap of the link
-// that the files stand behind are one reload each. It returns nil.
+// Run watches a flat directory and reloads it after each change, until ctx ends.
+// A burst of changes, a file that is renamed over another and a swap of the link
+// that the files stand behind are one reload each. A nested directory is not
+// watched: its writer alone knows when a folder is complete, and asks for the
+// reload. It returns nil.
 func (r *Registry) Run(ctx context.Context) error {
+	if r.Nested() {
+		<-ctx.Done()
+		return nil
+	}
 	w := &watcher{registry: r}
 	defer w.close()
 	w.open()
@@ -98,7 +104,7 @@ func (w *watcher) failed(err error) {
 func (w *watcher) settle(ctx context.Context) {
 	w.began = time.Time{}
 	w.follow()
-	w.registry.reload(ctx, false)
+	w.registry.reload(ctx, nil, false)
 }
 
 // look is the poll: it compares without reading the files.

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+)
+
+// nestedSettings is a directory with a folder for each tenant; files change what
+// settingsOf writes.
+func nestedSettings(t *testing.T, tenants map[string]map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for id, files := range tenants {
+		require.NoError(t, os.Rename(settingsOf(t, files), filepath.Join(dir, id)))
+	}
+	return dir
+}
+
+func TestValidateManyTenants(t *testing.T) {
+	dir := nestedSettings(t, map[string]map[string]string{
+		"acme":  {"policies.json": `{"tables": {"events": {"nobody": {"select": {}}}}}`},
+		"birch": {"own.test.json": eventsTest},
+	})
+	out, _, code := command(t, nil, "validate", dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, "acme/policies.json:1: error: tables.events.nobody: role \"nobody\" is not in roles.json\n", out)
+
+	out, talk, code := command(t, nil, "validate", "--tenant", "birch", "--show", "--format", "json", dir)
+	require.Zero(t, code, talk)
+	var report struct {
+		Valid    bool
+		Shape    string
+		Settings map[string]struct {
+			Query struct {
+				Rows int `json:"default_max_rows"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	assert.True(t, report.Valid)
+	assert.Equal(t, "nested", report.Shape)
+	assert.Len(t, report.Settings, 1)
+	assert.Equal(t, 10_000, report.Settings["birch"].Query.Rows)
+
+	for _, c := range []struct {
+		id   string
+		code int
+	}{{"acme", exitFailure}, {"elm", exitFailure}, {"..", exitUsage}, {"", exitUsage}} {
+		_, _, code = command(t, nil, "validate", "--tenant", c.id, dir)
+		assert.Equal(t, c.code, code, c.id)
+	}
+
+	out, talk, code = command(t, nil, "policy", "test", "--dir", dir, "--tenant", "birch")
+	assert.Zero(t, code, talk)
+	assert.Contains(t, out, "own rows")
+	_, talk, code = command(t, nil, "policy", "test", "--dir", dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, talk, `has no tenant "0"; it has acme, birch`)
+}
+
+func TestBootstrapOneTenant(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "settings")
+	for _, id := range []string{"acme", "birch"} {
+		_, talk, code := command(t, nil, "bootstrap", "--tenant", id, dir)
+		require.Zero(t, code, talk)
+	}
+	_, talk, code := command(t, nil, "validate", dir)
+	assert.Zero(t, code, talk)
+	_, _, code = command(t, nil, "bootstrap", "--tenant", "acme", dir)
+	assert.Equal(t, exitFailure, code, "never over anything")
+	_, _, code = command(t, nil, "bootstrap", "--tenant", "../acme", dir)
+	assert.Equal(t, exitUsage, code)
+	_, talk, code = command(t, nil, "bootstrap", "--tenant", "acme", settingsOf(t, nil))
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, talk, "flat or nested, never both")
+}
+
+// TestValidateAgainst looks at each tenant's own database as its own user, with
+// its own password.
+func TestValidateAgainst(t *testing.T) {
+	ch := clickhousetest.Start(t)
+	ch.Exec(t, "CREATE TABLE events (id String, org String, ip String) ENGINE = MergeTree ORDER BY id")
+	tenant := func(database, user, more string) map[string]string {
+		return map[string]string{"config.json": fmt.Sprintf(`{"clickhouse": {"database": %q, "username": %q%s}}`, database, user, more)}
+	}
+	empty := ch.Database + "_empty"
+	ch.Exec(t, "CREATE DATABASE "+empty)
+	t.Cleanup(func() { ch.Exec(t, "DROP DATABASE "+empty) })
+	dir := nestedSettings(t, map[string]map[string]string{
+		"acme":  tenant(ch.Database, clickhousetest.SecuredUser, ""),
+		"birch": tenant(empty, "default", ""),
+		"cedar": tenant(ch.Database, "default", `, "tls": {"enabled": true, "ca_file": "/nowhere/at/all.pem"}, "http_scheme": "https"`),
+	})
+	passwords := filepath.Join(t.TempDir(), "passwords.json")
+	require.NoError(t, os.WriteFile(passwords, []byte(fmt.Sprintf(`{"acme": %q}`, clickhousetest.SecuredPassword)), 0o600))
+	env := []string{"WH_CH_PASSWORDS_FILE=" + passwords}
+
+	out, talk, code := command(t, env, "validate", "--against", ch.NativeAddr, dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Equal(t, "birch/policies.json: error: tables.events: there is no table \"events\"\n", out)
+	assert.Contains(t, talk, "tenant cedar: ", "one that cannot be looked at hides no other's findings")
+	assert.NotContains(t, talk, "tenant acme")
+
+	out, talk, code = command(t, env, "validate", "--against", ch.NativeAddr, "--tenant", "acme", dir)
+	assert.Zero(t, code, talk)
+	assert.Empty(t, out)
+
+	_, talk, code = command(t, []string{"WH_CH_PASSWORDS_FILE=/nowhere/at/all"}, "validate", "--against", ch.NativeAddr, dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, talk, "clickhouse.passwords_file")
+}

@@ -1,0 +1,184 @@
+package settings
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Reload reads the directory again: the whole of it, or, in a nested one, the
+// folder of one tenant that is held and nothing else. It waits for its turn.
+//
+// A flat directory with an error changes nothing. In a nested one an error about
+// the root changes nothing, and a tenant whose folder has an error is rejected
+// and has no snapshot, whatever it had before. A folder that is gone when it
+// alone is read rejects its tenant too; only a reading of the whole directory
+// makes a tenant unknown.
+func (r *Registry) Reload(ctx context.Context, id *tenant.ID) ReloadResult {
+	if id != nil && !r.holds(*id) {
+		return ReloadResult{Err: ErrUnknownTenant}
+	}
+	return r.reload(ctx, id, true)
+}
+
+func (r *Registry) holds(id tenant.ID) bool {
+	_, held := (*r.tenants.Load())[id]
+	return held
+}
+
+// reload judges what is in the directory. asked is false for the watcher, to
+// which unchanged content is nothing to speak of.
+func (r *Registry) reload(ctx context.Context, id *tenant.ID, asked bool) ReloadResult {
+	select {
+	case <-ctx.Done():
+		return ReloadResult{Err: ctx.Err()}
+	case <-r.turn:
+	}
+	defer func() { r.turn <- struct{}{} }()
+	if err := ctx.Err(); err != nil {
+		return ReloadResult{Err: err} // both were ready, and the turn was picked
+	}
+	switch {
+	case r.shape != ShapeNested:
+		return r.reloadFlat(ctx, asked)
+	case id != nil:
+		return r.reloadFolder(ctx, *id)
+	}
+	return r.reloadFolders(ctx)
+}
+
+func (r *Registry) reloadFlat(ctx context.Context, asked bool) ReloadResult {
+	c := r.read()
+	outcome := c.outcome()
+	unchanged := outcome == r.last
+	r.last = outcome
+	if unchanged && !asked {
+		return ReloadResult{Adopted: true}
+	}
+	snapshot, findings := compile(tenant.Default, c, r.options.Now())
+	r.log(findings, "tenant", tenant.Default)
+	if snapshot == nil {
+		r.metrics.count(r.options.Now(), resultRefused, false)
+		r.options.Logger.ErrorContext(ctx, "settings reload refused; the settings before it are kept", "tenant", tenant.Default)
+		return ReloadResult{Findings: findings}
+	}
+	snapshot.document = nil
+	if current, err := r.Get(tenant.Default); err == nil && current.Hash == snapshot.Hash {
+		snapshot = current
+	}
+	r.adopt(ctx, map[tenant.ID]state{tenant.Default: {snapshot: snapshot, findings: findings}}, findings)
+	return ReloadResult{Adopted: true, Findings: findings}
+}
+
+func (r *Registry) folders() folderReader {
+	return folderReader{dir: r.dir, now: r.options.Now, foldCase: r.options.FoldCase}
+}
+
+// reloadFolders mirrors a nested directory.
+func (r *Registry) reloadFolders(ctx context.Context) ReloadResult {
+	held := *r.tenants.Load()
+	top, states := r.folders().all(held)
+	findings := slices.Concat(top.faults, top.skipped, findingsOf(states))
+	if len(top.faults) > 0 {
+		r.incomplete = true
+		r.log(top.faults)
+		r.metrics.count(r.options.Now(), resultRefused, false)
+		r.options.Logger.ErrorContext(ctx, "settings reload refused; every tenant keeps what it had")
+		return ReloadResult{Findings: findings}
+	}
+	r.incomplete = len(top.skipped) > 0
+	r.log(top.skipped)
+	r.logChanged(held, states)
+	r.adopt(ctx, states, findings)
+	return ReloadResult{Adopted: !HasErrors(findings), Findings: findings}
+}
+
+// reloadFolder judges the folder of one tenant.
+func (r *Registry) reloadFolder(ctx context.Context, id tenant.ID) ReloadResult {
+	held := *r.tenants.Load()
+	before, known := held[id]
+	if !known {
+		return ReloadResult{Err: ErrUnknownTenant} // it left while this waited
+	}
+	twin := caseTwins(slices.Sorted(maps.Keys(held)))[id]
+	now, _ := r.folders().folder(id, twin, before)
+	states := maps.Clone(held)
+	states[id] = now
+	r.logChanged(map[tenant.ID]state{id: before}, map[tenant.ID]state{id: now})
+	r.adopt(ctx, states, now.findings)
+	return ReloadResult{Adopted: now.snapshot != nil, Findings: now.findings}
+}
+
+// adopt makes states the current ones and tells everyone, in the order of
+// OnAdopt. findings are those of what was read.
+func (r *Registry) adopt(ctx context.Context, states map[tenant.ID]state, findings []Finding) {
+	before := *r.tenants.Load()
+	r.tenants.Store(&states)
+	result := resultOf(findings)
+	if result == resultAdopted && maps.EqualFunc(before, states, sameSnapshot) {
+		result = resultUnchanged
+	}
+	r.metrics.follow(before, states)
+	r.metrics.count(r.options.Now(), result, r.complete())
+	r.logAdopted(before, states)
+	ctx = context.WithoutCancel(ctx)
+	for _, f := range r.onAdopt {
+		f(ctx, r.Snapshots())
+	}
+}
+
+func sameSnapshot(a, b state) bool { return a.snapshot == b.snapshot }
+
+// read reads a flat directory.
+func (r *Registry) read() content {
+	c := read(r.dir)
+	if c.shape == ShapeNested {
+		c.findings = nil
+		c.fault("", "there are only folders now: the directory is nested, and a running server keeps the shape that it started with, which is flat")
+	}
+	r.stamp.Store(&c.stamp)
+	return c
+}
+
+// logChanged logs the findings of tenants that were judged anew, and those of
+// tenants that are still rejected.
+func (r *Registry) logChanged(before, now map[tenant.ID]state) {
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		if s := now[id]; s.snapshot == nil || s.snapshot != before[id].snapshot {
+			r.log(s.findings, "tenant", id)
+		}
+	}
+}
+
+// logAdopted says for each tenant what became of it.
+func (r *Registry) logAdopted(before, now map[tenant.ID]state) {
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		old, held := before[id]
+		switch s := now[id].snapshot; {
+		case s == nil && (!held || old.snapshot != nil):
+			r.options.Logger.Error("settings rejected; the tenant is not served", "tenant", id)
+		case s != nil && s != old.snapshot:
+			r.options.Logger.Info("settings adopted", "tenant", id, "hash", s.Hash)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if _, held := now[id]; !held {
+			r.options.Logger.Info("settings removed; the tenant is unknown from now on", "tenant", id)
+		}
+	}
+}
+
+// log writes findings with the attributes of what they are about.
+func (r *Registry) log(findings []Finding, about ...any) {
+	for _, f := range findings {
+		level := slog.LevelWarn
+		if f.Severity == SeverityError {
+			level = slog.LevelError
+		}
+		r.options.Logger.Log(context.Background(), level, "settings: "+f.Message,
+			slices.Concat(about, []any{"file", f.File, "path", f.Path, "line", f.Line})...)
+	}
+}
