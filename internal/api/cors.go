@@ -10,7 +10,7 @@ const (
 	corsMethods = "GET, POST, DELETE, OPTIONS"
 	corsHeaders = "Authorization, Content-Type, Content-Encoding, Last-Event-ID, X-Tenant-ID, X-Request-ID, " +
 		"Idempotency-Key, Cache-Control, Accept, X-Operator-Key, traceparent"
-	corsExposed = "Retry-After, X-Request-ID, X-Cache, X-Stream-Position, X-Stream-Join, ETag"
+	corsExposed = "Retry-After, RateLimit, RateLimit-Policy, X-Request-ID, X-Cache, X-Stream-Position, X-Stream-Join, ETag, Idempotent-Replayed"
 	corsMaxAge  = "600"
 )
 
@@ -51,4 +51,42 @@ func addVary(header http.Header, name string) {
 	if !slices.Contains(header.Values("Vary"), name) {
 		header.Add("Vary", name)
 	}
+}
+
+// preflight answers CORS preflights on every path, from the list of the tenant
+// that the preflight names (browsers name none: tenant 0). Where the tenant is
+// not served or the route belongs to none, tenant 0's list holds.
+func (s *Server) preflight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isPreflight(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.decoratePreflight(w, r)
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+func (s *Server) decoratePreflight(w http.ResponseWriter, r *http.Request) {
+	if !belongsToTenant(r.URL.Path) {
+		s.decorateDefault(w, r)
+		return
+	}
+	addVary(w.Header(), tenantHeader)
+	id, err := tenantOf(r)
+	if err != nil {
+		s.decorateDefault(w, r)
+		return
+	}
+	snapshot, err := s.Settings.Get(id)
+	if err != nil {
+		s.decorateDefault(w, r)
+		return
+	}
+	decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
+}
+
+// belongsToTenant reports whether the routes of a path resolve a tenant.
+func belongsToTenant(path string) bool {
+	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/ops/")
 }

@@ -8,9 +8,11 @@ import (
 
 // Bounds of the numbers.
 const (
-	maxPort            = 65535
-	maxShutdown        = time.Hour
-	minLease, maxLease = time.Second, time.Hour
+	maxPort     = 65535
+	maxShutdown = time.Hour
+	// A claim that lapsed must do so well within the time for which the queue
+	// knows a message again, 90 seconds.
+	minLease, maxLease = time.Second, 40 * time.Second
 	maxName            = 256 // bytes of instance_id and otel.service_name
 	// Shorter secrets can be guessed; they are used, with a warning.
 	weakJWTSecret   = 32
@@ -28,7 +30,7 @@ func (l *loader) check() {
 		l.faultf("settings.dir: required; set WH_SETTINGS_DIR to the settings directory (wavehouse bootstrap writes one)")
 	}
 	if c.Dedupe.Lease < minLease || c.Dedupe.Lease > maxLease {
-		l.faultf("dedupe.lease: want 1s to 1h")
+		l.faultf("dedupe.lease: want 1s to 40s")
 	}
 	if c.Cache.Local.MaxBytes < 1<<20 {
 		l.faultf("cache.local.max_bytes: want at least 1MiB")

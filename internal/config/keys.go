@@ -54,9 +54,9 @@ func backendKeys(c *Config) []key {
 		{name: "cache.local.max_bytes", env: "WH_CACHE_LOCAL_MAX_BYTES", value: &c.Cache.Local.MaxBytes,
 			doc: "The memory of the local cache; a number is bytes."},
 		{name: "dedupe.backend", env: "WH_DEDUPE_BACKEND", value: &c.Dedupe.Backend, choices: []string{"pebble", "dynamodb"},
-			doc: "The store of seen ids. This version does not remember ids yet."},
+			doc: "The store of seen ids. This version has pebble only."},
 		{name: "dedupe.lease", env: "WH_DEDUPE_LEASE", value: &c.Dedupe.Lease,
-			doc: "How long a claimed id is held while its record is on the way into the queue."},
+			doc: "How long a claimed id is held while its record is on the way into the queue; 1s to 40s."},
 		{name: "coord.backend", env: "WH_COORD_BACKEND", value: &c.Coord.Backend, choices: []string{"local", "nats"},
 			doc: "Where leases between processes are held. This version has local only."},
 	}

@@ -169,7 +169,8 @@ func TestVariableFaults(t *testing.T) {
 		{"WH_PROMETHEUS_PATH=/v1/metrics", `prometheus.path: "/v1/metrics" lies among the API's own routes; choose another or set prometheus.port`},
 		{"WH_PROMETHEUS_PORT=-1", "prometheus.port: want 0 to 65535, not -1"},
 		{"WH_SERVER_SHUTDOWN_TIMEOUT=0", "server.shutdown_timeout: want more than 0 and at most 1h"},
-		{"WH_DEDUPE_LEASE=1ms", "dedupe.lease: want 1s to 1h"},
+		{"WH_DEDUPE_LEASE=1ms", "dedupe.lease: want 1s to 40s"},
+		{"WH_DEDUPE_LEASE=41s", "dedupe.lease: want 1s to 40s"},
 		{"WH_CACHE_LOCAL_MAX_BYTES=5", "cache.local.max_bytes: want at least 1MiB"},
 		{"WH_CH_MAX_TOTAL_CONNS=-1", "clickhouse.max_total_conns: want 0 (no ceiling) or more"},
 	} {

@@ -16,6 +16,10 @@ const (
 	CodeQueueDown      = "queue.unavailable"
 	CodeOutcomeUnknown = "queue.outcome_unknown"
 	CodeCanceled       = "request.canceled"
+	CodeDedupeDown     = "dedupe.unavailable"
+	CodeInFlight       = "dedupe.in_flight"
+	CodeKeyInFlight    = "idempotency.in_flight"
+	CodeKeyReused      = "idempotency.key_reused"
 )
 
 // Error says why a request failed as a whole. A body that cannot be read as a
@@ -70,6 +74,31 @@ func publishError(err error) *Error {
 // canceledError answers a caller that went away before its rows were sent on.
 func canceledError(cause error) *Error {
 	return &Error{Code: CodeCanceled, Message: "the request was given up before all of it was stored", Retryable: true, Err: cause}
+}
+
+// dedupeDownError answers when it cannot be known whether an id was seen.
+func dedupeDownError(err error) *Error {
+	return &Error{Code: CodeDedupeDown, Message: "the store of seen ids is not available", RetryAfter: retryDown, Retryable: true, Err: err}
+}
+
+// inFlightError answers while another request has an id and its outcome is not
+// known, for as long as that may last.
+func inFlightError(lease time.Duration) *Error {
+	return &Error{
+		Code: CodeInFlight, Message: "another request is at a record with the same id",
+		RetryAfter: lease, Retryable: true,
+	}
+}
+
+func keyInFlightError(lease time.Duration) *Error {
+	return &Error{
+		Code: CodeKeyInFlight, Message: "another request with this Idempotency-Key is under way",
+		RetryAfter: lease, Retryable: true,
+	}
+}
+
+func keyReusedError() *Error {
+	return &Error{Code: CodeKeyReused, Message: "this Idempotency-Key belongs to a request with another body"}
 }
 
 // waitingFullError is the answer when too many rows wait inside the gate.

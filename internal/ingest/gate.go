@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -32,6 +33,13 @@ type GateOptions struct {
 	// MaxWaitingPerTenant and MaxWaiting bound the bytes of rows that wait for
 	// the queue; 0 is 16 MiB and 256 MiB. Over them a request is queue.full.
 	MaxWaitingPerTenant, MaxWaiting int64
+	// Dedupe remembers ids; nil is one that is never available.
+	Dedupe dedupe.Store
+	// Lease is how long a claim of Dedupe lasts.
+	Lease time.Duration
+	// InFlightWait is how long a request waits for another that has one of its
+	// ids; 0 is 2 seconds.
+	InFlightWait time.Duration
 }
 
 // Request is the body of one request and what its sender may do.
@@ -46,10 +54,17 @@ type Request struct {
 	// Body is decoded (not compressed). It is not changed and not kept.
 	Body          []byte
 	MissingAsZero bool
+	// IDs drops records that were seen before; nil drops none.
+	IDs *IDs
+	// Key names the request: one with a key that was seen before is answered
+	// as a duplicate, whatever IDs says. "" is none.
+	Key string
 	// TraceParent is the request's W3C traceparent, "" for none.
 	TraceParent string
 	// AllResults asks for an entry per accepted record too.
 	AllResults bool
+	// Places asks where in the queue the accepted records are.
+	Places bool
 	// Refresh is asked once, when a record names a column that Table lacks: it
 	// returns the table as it is now, or nil when that is no other. nil asks
 	// nobody.
@@ -75,6 +90,7 @@ const (
 	defaultPublishTimeout   = 10 * time.Second
 	defaultWaitingPerTenant = 16 << 20
 	defaultWaiting          = 256 << 20
+	defaultInFlightWait     = 2 * time.Second
 )
 
 // NewGate builds a Gate.
@@ -85,6 +101,10 @@ func NewGate(o GateOptions) *Gate {
 	o.PublishTimeout = orDefault(o.PublishTimeout, defaultPublishTimeout)
 	o.MaxWaitingPerTenant = orDefault(o.MaxWaitingPerTenant, defaultWaitingPerTenant)
 	o.MaxWaiting = orDefault(o.MaxWaiting, defaultWaiting)
+	o.InFlightWait = orDefault(o.InFlightWait, defaultInFlightWait)
+	if o.Dedupe == nil {
+		o.Dedupe = dedupe.None{}
+	}
 	g := &Gate{
 		o: o, waiting: newBudget(o.MaxWaitingPerTenant, o.MaxWaiting, 0),
 		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
@@ -115,6 +135,9 @@ func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 		topic: mq.Topic{Tenant: r.Tenant, Table: r.Table.Name},
 		d:     g.decoder(&r, r.Table),
 	}
+	if r.IDs != nil || r.Key != "" {
+		s.claims = &claims{owner: dedupe.NewOwner(), scope: dedupe.Scope{Tenant: r.Tenant, Table: r.Table.Name}}
+	}
 	err := s.run(ctx)
 	g.metrics.request(&r, &s.result)
 	return s.result, err
@@ -122,6 +145,9 @@ func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 
 func (g *Gate) decoder(r *Request, table *schema.Table) *record.Decoder {
 	o := record.DecodeOptions{Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero}
+	if r.IDs != nil {
+		o.IDField, o.RequireID = r.IDs.Field, r.IDs.Required
+	}
 	if r.Grant != nil {
 		bound := r.Grant.Bind(r.Claims, table.Record)
 		o.Checks, o.Refuse = bound.Checks, bound.Refuse

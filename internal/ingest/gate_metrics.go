@@ -6,12 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // gateMetrics counts what goes through the gate. Tables are those a schema
 // knows, so the label sets are bounded by what exists.
 type gateMetrics struct {
 	rows   *prometheus.CounterVec
+	noID   *prometheus.CounterVec
 	chunks *prometheus.CounterVec
 	size   prometheus.Histogram
 }
@@ -21,6 +23,9 @@ func newGateMetrics(reg prometheus.Registerer, waiting *budget) *gateMetrics {
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate.",
 		}, []string{"tenant", "table", "result"}),
+		noID: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_records_without_id_total", Help: "Records that sent no id to a table whose ids are remembered.",
+		}, []string{"tenant", "table"}),
 		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_chunks_total", Help: "Chunks sent to the queue, by outcome.",
 		}, []string{"outcome"}),
@@ -30,7 +35,7 @@ func newGateMetrics(reg prometheus.Registerer, waiting *budget) *gateMetrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		reg.MustRegister(m.rows, m.noID, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
 		}, func() float64 { return float64(waiting.held()) }))
 	}
@@ -68,4 +73,13 @@ func (m *gateMetrics) request(r *Request, res *Result) {
 			m.rows.WithLabelValues(id, table, c.result).Add(float64(c.n))
 		}
 	}
+	if res.withoutID > 0 {
+		m.noID.WithLabelValues(id, table).Add(float64(res.withoutID))
+	}
+}
+
+// Forget drops the metrics of a tenant that is gone for good.
+func (g *Gate) Forget(id tenant.ID) {
+	g.metrics.rows.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	g.metrics.noID.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 }

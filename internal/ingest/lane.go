@@ -41,6 +41,9 @@ type shared struct {
 	lead     chan struct{}
 	done     chan struct{}
 	err      *Error
+	position mq.Position // once it is durable
+	// id is the message's, "" for one that is never sent again.
+	id string
 }
 
 // join makes the rows of p durable together with those of other requests. It
@@ -52,19 +55,23 @@ func (g *Gate) join(ctx context.Context, key laneKey, p *piece, received time.Ti
 	if !l.busy {
 		l.busy = true
 		l.mu.Unlock()
-		err := g.store(ctx, key, &shared{body: bytes.Clone(p.body), rows: p.rows, received: received, trace: trace})
+		b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: received, trace: trace}
+		err := g.store(ctx, key, b)
 		l.next()
+		p.chunk = b.position
 		return err
 	}
 	b, leads := l.enter(p, received, trace)
 	l.mu.Unlock()
 	if !leads {
 		<-b.done
+		p.chunk = b.position
 		return b.err
 	}
 	<-b.lead
 	b.err = g.store(ctx, key, b)
 	close(b.done)
+	p.chunk = b.position
 	if b.turn {
 		l.next()
 	}
@@ -87,6 +94,7 @@ func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, lea
 	}
 	b = l.open
 	b.body = append(b.body, p.body...)
+	p.at = b.rows
 	b.rows += p.rows
 	if b.rows >= maxChunkRows {
 		l.leave(false)
@@ -144,8 +152,8 @@ func (g *Gate) drop(key laneKey, l *lane) {
 func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.PublishTimeout)
 	defer cancel()
-	_, err := g.o.Broker.Publish(ctx, mq.Chunk{
-		Topic: key.topic,
+	position, err := g.o.Broker.Publish(ctx, mq.Chunk{
+		Topic: key.topic, ID: b.id,
 		Header: mq.Header{
 			Version: mq.Version, Format: key.set.Format(), Columns: key.set.Header(),
 			Rows: b.rows, Received: b.received, TraceParent: b.trace,
@@ -156,5 +164,6 @@ func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
 	if err != nil {
 		return publishError(err)
 	}
+	b.position = position
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -22,6 +23,23 @@ type Result struct {
 	Results []RecordResult
 	// Truncated says that Results is not complete.
 	Truncated bool
+	// Replayed says that the request was answered before, under its key.
+	Replayed bool
+	// Places holds the places of all accepted records, when asked for.
+	Places []Place
+
+	// withoutID counts accepted and failed records that sent no id where ids
+	// are remembered.
+	withoutID int
+}
+
+// Place is where records that follow one another are in the queue.
+type Place struct {
+	// Chunk is the message, Row the index in it of the first record.
+	Chunk mq.Position
+	Row   int
+	// First and Count are of the records, counted from 1.
+	First, Count int
 }
 
 // RecordResult is one record's verdict.
@@ -60,6 +78,34 @@ func (r *Result) settle(p *piece, err *Error, successes bool) {
 	}
 	r.Failed += p.rows
 	r.addRuns(p.runs, RecordResult{Code: err.Code, Message: err.Message})
+}
+
+// hold counts a record of a window, whose leader is the first with its id.
+func (r *Result) hold(h, leader *held, successes bool) {
+	v := RecordResult{Index: h.index}
+	switch err := leader.err; {
+	case err != nil:
+		r.Failed++
+		v.Code, v.Message = err.Code, err.Message
+	case leader.duplicate || h != leader:
+		r.Duplicates++
+		v.Duplicate = true
+	default:
+		r.Succeeded++
+		if v.OK = true; !successes {
+			return
+		}
+	}
+	r.add(v)
+}
+
+// place notes where the rows of a piece are.
+func (r *Result) place(p *piece) {
+	row := p.at
+	for _, run := range p.runs {
+		r.Places = append(r.Places, Place{Chunk: p.chunk, Row: row, First: run.first, Count: run.count})
+		row += run.count
+	}
 }
 
 func (r *Result) addRuns(runs []run, v RecordResult) {

@@ -38,6 +38,8 @@ type session struct {
 	failure *Error
 	// refreshed is true once Refresh was asked.
 	refreshed bool
+	// claims is nil for a request that nothing is remembered of.
+	claims *claims
 }
 
 // run takes the request through; the error is as Ingest's.
@@ -47,10 +49,15 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.openBody(ctx); err != nil {
 		return err
 	}
-	s.decode(ctx)
-	s.publish(ctx)
 	s.result.Single = s.d.Single()
+	if s.r.Key == "" || s.claimKey(ctx) {
+		s.decode(ctx)
+		s.publish(ctx)
+	}
 	s.result.sort()
+	if s.claims != nil && s.claims.keyed {
+		s.settleKey(ctx)
+	}
 	if s.failure != nil {
 		return s.failure
 	}
@@ -88,11 +95,34 @@ func (s *session) decode(ctx context.Context) {
 			continue
 		}
 		s.result.Total++
+		if s.claimed(ctx, rec) {
+			continue
+		}
 		s.add(rec)
 		if s.held >= maxHeldBytes {
 			s.publish(ctx)
 		}
 	}
+	if s.claims != nil {
+		s.settleWindow(ctx)
+	}
+}
+
+// claimed puts a record with an id aside, to be claimed with others; it is
+// false for a record that goes its way unclaimed.
+func (s *session) claimed(ctx context.Context, rec record.Record) bool {
+	switch {
+	case s.claims == nil || s.r.IDs == nil:
+		return false
+	case rec.ID == nil:
+		s.result.withoutID++
+		return false
+	}
+	s.claims.window.add(rec)
+	if s.claims.window.full() {
+		s.settleWindow(ctx)
+	}
+	return true
 }
 
 // secondLook judges a record with an unknown column against the table as it is
@@ -189,6 +219,9 @@ func (s *session) publish(ctx context.Context) {
 			s.failure = err
 		}
 		s.result.settle(p, err, s.r.AllResults)
+		if err == nil && s.r.Places {
+			s.result.place(p)
+		}
 		s.g.freePiece(p)
 	}
 }
@@ -201,11 +234,16 @@ func (s *session) send(ctx context.Context, p *piece) *Error {
 	if s.failure != nil {
 		return s.failure
 	}
+	if s.claims != nil && s.claims.keyed {
+		_, err := s.sendNamed(ctx, p, s.keyedMessageID(p))
+		return err
+	}
 	key := laneKey{topic: s.topic, set: p.set}
 	if p.rows < ownChunkRows && len(p.body) < ownChunkBytes {
 		return s.g.join(ctx, key, p, s.received, s.r.TraceParent)
 	}
-	return s.g.store(ctx, key, &shared{
-		body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent,
-	})
+	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent}
+	err := s.g.store(ctx, key, b)
+	p.chunk = b.position
+	return err
 }

@@ -33,6 +33,10 @@ type DecodeOptions struct {
 	MaxRecordBytes int
 	// Checks are rules about columns that hold for every record.
 	Checks []Check
+	// IDField names the column whose value is a record's ID; "" is none.
+	IDField string
+	// RequireID refuses records without an ID.
+	RequireID bool
 	// Refuse, when not nil, is the verdict on every record that is otherwise
 	// well formed: the request's own rules cannot be applied.
 	Refuse *Error
@@ -52,6 +56,10 @@ type Record struct {
 	Set *ColumnSet
 	Row []byte
 	Err *Error
+	// ID is the value of the column IDField as it is stored: two spellings of
+	// one value are one ID. It is nil when the record sent none, or null, or an
+	// empty text.
+	ID []byte
 }
 
 // Decoder reads the records of one body. Whether the body as a whole is at
@@ -91,6 +99,8 @@ type Decoder struct {
 	delimited delimited
 	// line is the last row of a set whose rows are lines of text.
 	line []byte
+	// id is the column of IDField, negative for none.
+	id int
 }
 
 type span struct{ from, to int }
@@ -116,7 +126,7 @@ func (t *Table) NewDecoder(f InputFormat, body []byte, o DecodeOptions) *Decoder
 		table: t, body: bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), format: f, options: o,
 		spans: make([]span, columns), order: make([]int, 0, columns), access: make([]access, columns),
 		sent: bits[:len(bits)/2], carried: bits[len(bits)/2:],
-		row: make([]byte, 0, min(len(body), firstRowBytes)),
+		row: make([]byte, 0, min(len(body), firstRowBytes)), id: t.idColumn(o.IDField),
 	}
 	if fault := d.open(); fault != nil {
 		d.err, d.done = fault, true
@@ -175,7 +185,7 @@ func (d *Decoder) finish(malformed *Error) bool {
 		malformed = d.encode()
 	}
 	if malformed != nil {
-		d.record.Err, d.record.Set = malformed, nil
+		d.record.Err, d.record.Set, d.record.ID = malformed, nil, nil
 		return true
 	}
 	d.record.Row = d.row
@@ -195,6 +205,9 @@ func (d *Decoder) encode() *Error {
 		d.set = t.setOf(d.carried)
 	}
 	set := d.set
+	if fault := d.requireID(); fault != nil {
+		return fault
+	}
 	switch {
 	case set.missing >= 0 && !d.options.MissingAsZero:
 		return &Error{Code: CodeMissingColumn, Column: t.columns[set.missing].Name, Message: "is missing, and has no default"}
@@ -210,6 +223,9 @@ func (d *Decoder) encode() *Error {
 		}
 		if fault != nil {
 			return fault
+		}
+		if column == d.id && d.sendsID() {
+			d.record.ID = d.idOf(row[start:])
 		}
 		if len(row) > d.options.MaxRecordBytes {
 			return tooLarge(d.options.MaxRecordBytes)

@@ -15,6 +15,7 @@ const (
 	CodeOutOfRange       = "record.out_of_range"
 	CodeTooLarge         = "record.too_large"
 	CodeCheckFailed      = "record.check_failed"
+	CodeMissingID        = "record.missing_id"
 )
 
 // Codes of a body that was refused as a whole.

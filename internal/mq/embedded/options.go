@@ -23,9 +23,7 @@ type Options struct {
 	// DefaultBudget is the budget in bytes of a tenant for which SetBudget
 	// was not called; 0 for 50 GiB.
 	DefaultBudget int64
-	// DuplicateWindow is how long a chunk's ID drops others; 0 for 90 s. It
-	// stays below the shortest retention of record ids, 2 minutes, so that
-	// the queue never drops a record that dedupe let through.
+	// DuplicateWindow is how long a chunk's ID drops others; 0 for the constant.
 	DuplicateWindow time.Duration
 	// PublishTimeout bounds the wait for a publish's answer when its context
 	// does not; 0 for 10 s.
@@ -42,6 +40,12 @@ type Options struct {
 	// at most the streams are then opened again.
 	lostAfter, resetEvery time.Duration
 }
+
+// DuplicateWindow is how long a chunk's ID drops others. It is over twice the
+// longest lease of a claimed id, so that a retry that had to wait for the lease
+// is known again, and below the shortest retention of ids, 2 minutes, so that
+// the queue never drops a record that dedupe let through.
+const DuplicateWindow = 90 * time.Second
 
 // Defaults and bounds.
 const (
@@ -82,7 +86,7 @@ func (o Options) withDefaults() Options {
 		o.FreeSpace = func() (free, total uint64, err error) { return volumeSpace(dir) }
 	}
 	setDuration(&o.AckWait, 30*time.Second)
-	setDuration(&o.DuplicateWindow, 90*time.Second)
+	setDuration(&o.DuplicateWindow, DuplicateWindow)
 	setDuration(&o.PublishTimeout, 10*time.Second)
 	setDuration(&o.OpenInterval, 5*time.Second)
 	setDuration(&o.WatchInterval, time.Second)

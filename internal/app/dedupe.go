@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
+	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+const stepDedupe = "dedupe_store"
+
+func (a *App) newDedupe() *pebble.Store {
+	return pebble.New(pebble.Options{
+		Dir: filepath.Join(a.config.DataDir, "pebble"), Lease: a.config.Dedupe.Lease,
+		Logger: component(a.logger, "dedupe"), Metrics: a.metrics,
+	})
+}
+
+// adoptDedupe keeps the store of seen ids open while a tenant needs it. That it
+// cannot be opened is a failure of the tenants that do, and of no others.
+func (a *App) adoptDedupe(ctx context.Context, snapshots map[tenant.ID]*settings.Snapshot, failures *failures) {
+	var need []tenant.ID
+	for id, snapshot := range snapshots {
+		if snapshot.Config.RemembersIDs() {
+			need = append(need, id)
+		}
+	}
+	err := a.dedupe.Want(ctx, len(need) > 0)
+	if err == nil {
+		return
+	}
+	for _, id := range need {
+		failures.add(id, stepDedupe, "cannot open the store of the tenant's seen ids", err)
+	}
+}

@@ -1,0 +1,89 @@
+// Package dedupe is the contract of the store of seen ids: an id is claimed
+// before its record is published and committed after. What an id is, and what
+// becomes of its record, is the caller's.
+package dedupe
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// ErrUnavailable: the store cannot answer. Whether it did what was asked is
+// not known: a claim that was made lapses by itself.
+var ErrUnavailable = errors.New("the store of seen ids is unavailable")
+
+const (
+	// MaxWindow bounds the ids of one call.
+	MaxWindow = 256
+	// MaxValue bounds what is kept beside a committed id, in bytes.
+	MaxValue = 64 << 10
+)
+
+// Scope is what an id belongs to: the same id of another tenant or table is
+// another id.
+type Scope struct {
+	Tenant tenant.ID
+	// Table is the ClickHouse table's name, any characters.
+	Table string
+}
+
+// Owner is the token of whoever claims ids: nobody else can commit or release
+// them.
+type Owner [16]byte
+
+// NewOwner makes a token that nobody else has.
+func NewOwner() Owner {
+	var o Owner
+	_, _ = rand.Read(o[:]) // never fails: it ends the process instead
+	return o
+}
+
+// State is what Reserve found an id to be.
+type State uint8
+
+// The states of an id.
+const (
+	// New: nobody had the id, and the caller holds it now for the lease.
+	New State = iota
+	// Duplicate: the id is committed.
+	Duplicate
+	// InFlight: another holds the id, or is about to.
+	InFlight
+)
+
+// Claim is Reserve's answer for one id.
+type Claim struct {
+	State State
+	// Value is what a Duplicate was committed with, nil for nothing.
+	Value []byte
+}
+
+// Entry is an id to commit.
+type Entry struct {
+	ID string
+	// Value is kept beside the id, at most MaxValue bytes; nil for nothing.
+	Value []byte
+}
+
+// Store remembers ids. Ids are any bytes of any length; those of one call are
+// distinct and at most MaxWindow. What a call did is durable when it returns
+// nil; all errors wrap ErrUnavailable. All methods are safe for concurrent use.
+type Store interface {
+	// Reserve claims those of the ids that nobody has, and answers for each in
+	// their order. A claim lasts for the store's lease from now on; a lapsed
+	// one is as if it had never been. Of two calls at once with one id at most
+	// one is told New.
+	Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error)
+	// Commit remembers ids for retention from now on, 0 for ever. An owner
+	// whose claim has lapsed may still commit, as long as nobody else holds the
+	// id. An id that another holds, or that is committed, is left as it is;
+	// lost says how many there were.
+	Commit(ctx context.Context, s Scope, o Owner, entries []Entry, retention time.Duration) (lost int, err error)
+	// Release gives claims up. Ids that the owner does not hold are left as
+	// they are.
+	Release(ctx context.Context, s Scope, o Owner, ids []string) error
+}

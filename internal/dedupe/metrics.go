@@ -1,0 +1,73 @@
+package dedupe
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metered counts what a store is asked and answers.
+type Metered struct {
+	Store
+	ids    *prometheus.CounterVec
+	errors *prometheus.CounterVec
+	lost   prometheus.Counter
+}
+
+// NewMetered wraps a store; reg may be nil.
+func NewMetered(s Store, reg prometheus.Registerer) *Metered {
+	m := &Metered{
+		Store: s,
+		ids: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_ids_total", Help: "Ids asked for, by what they were: claimed, duplicate or in_flight.",
+		}, []string{"state"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_errors_total", Help: "Calls of the store of seen ids that failed, by operation.",
+		}, []string{"operation"}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_lost_claims_total", Help: "Claims that had lapsed and were taken by another before their record was stored.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.ids, m.errors, m.lost)
+	}
+	return m
+}
+
+// Reserve implements Store.
+func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error) {
+	claims, err := m.Store.Reserve(ctx, s, o, ids)
+	m.failed("reserve", err)
+	var n [3]int
+	for _, c := range claims {
+		n[c.State]++
+	}
+	for state, name := range [...]string{New: "claimed", Duplicate: "duplicate", InFlight: "in_flight"} {
+		if n[state] > 0 {
+			m.ids.WithLabelValues(name).Add(float64(n[state]))
+		}
+	}
+	return claims, err
+}
+
+// Commit implements Store.
+func (m *Metered) Commit(ctx context.Context, s Scope, o Owner, entries []Entry, retention time.Duration) (int, error) {
+	lost, err := m.Store.Commit(ctx, s, o, entries, retention)
+	m.failed("commit", err)
+	m.lost.Add(float64(lost))
+	return lost, err
+}
+
+// Release implements Store.
+func (m *Metered) Release(ctx context.Context, s Scope, o Owner, ids []string) error {
+	err := m.Store.Release(ctx, s, o, ids)
+	m.failed("release", err)
+	return err
+}
+
+func (m *Metered) failed(operation string, err error) {
+	if err != nil {
+		m.errors.WithLabelValues(operation).Inc()
+	}
+}

@@ -1,0 +1,157 @@
+package pebble
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+)
+
+// Reserve implements dedupe.Store.
+func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Claim, error) {
+	claims := make([]dedupe.Claim, len(ids))
+	keys := keysOf(scope, ids)
+	err := s.do(ctx, func(in *instance) error { return s.reserve(in, o, keys, claims) })
+	if err != nil {
+		return nil, err // claims may still be written to
+	}
+	return claims, nil
+}
+
+func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []dedupe.Claim) error {
+	got, h := in.busy.reserve(keys)
+	defer in.busy.free(got, h)
+	mine := make(map[string]bool, len(got))
+	for _, key := range got {
+		mine[key] = true
+	}
+	now := s.o.Now()
+	claim := entry{kind: kindClaim, until: until(now, s.o.Lease), owner: o}.append(nil)
+	batch := in.db.NewBatch()
+	defer func() { _ = batch.Close() }()
+	lapsed := 0
+	for i, key := range keys {
+		if !mine[key] {
+			claims[i].State = dedupe.InFlight
+			continue
+		}
+		known, found, err := in.get(key)
+		switch {
+		case err != nil:
+			return err
+		case found && !known.over(now) && known.kind == kindCommitted:
+			claims[i] = dedupe.Claim{State: dedupe.Duplicate, Value: known.value}
+			continue
+		case found && !known.over(now):
+			claims[i].State = dedupe.InFlight
+			continue
+		case found && known.kind == kindClaim:
+			lapsed++
+		}
+		if err := batch.Set([]byte(key), claim, nil); err != nil {
+			return err
+		}
+	}
+	s.metrics.lapsed.Add(float64(lapsed))
+	return in.apply(batch)
+}
+
+// Commit implements dedupe.Store.
+func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
+	keys := make([]string, len(entries))
+	prefix := dedupe.Prefix(scope)
+	for i, e := range entries {
+		keys[i] = dedupe.Key(prefix, e.ID)
+	}
+	lost := 0
+	err := s.do(ctx, func(in *instance) error {
+		n, err := s.commit(in, o, keys, entries, retention)
+		lost = n
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return lost, nil
+}
+
+func (s *Store) commit(in *instance, o dedupe.Owner, keys []string, entries []dedupe.Entry, retention time.Duration) (lost int, err error) {
+	got, h := in.busy.settle(keys)
+	defer in.busy.free(got, h)
+	now := s.o.Now()
+	batch := in.db.NewBatch()
+	defer func() { _ = batch.Close() }()
+	for i, key := range keys {
+		known, found, err := in.get(key)
+		if err != nil {
+			return 0, err
+		}
+		if found && !known.over(now) && (known.kind == kindCommitted || known.owner != o) {
+			lost++
+			continue
+		}
+		e := entry{kind: kindCommitted, until: until(now, retention), value: entries[i].Value}
+		if err := batch.Set([]byte(key), e.append(nil), nil); err != nil {
+			return 0, err
+		}
+	}
+	return lost, in.apply(batch)
+}
+
+// Release implements dedupe.Store.
+func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) error {
+	keys := keysOf(scope, ids)
+	return s.do(ctx, func(in *instance) error {
+		got, h := in.busy.settle(keys)
+		defer in.busy.free(got, h)
+		batch := in.db.NewBatch()
+		defer func() { _ = batch.Close() }()
+		for _, key := range got {
+			known, found, err := in.get(key)
+			if err != nil {
+				return err
+			}
+			if found && known.kind == kindClaim && known.owner == o {
+				if err := batch.Delete([]byte(key), nil); err != nil {
+					return err
+				}
+			}
+		}
+		return in.apply(batch)
+	})
+}
+
+func keysOf(scope dedupe.Scope, ids []string) []string {
+	keys := make([]string, len(ids))
+	prefix := dedupe.Prefix(scope)
+	for i, id := range ids {
+		keys[i] = dedupe.Key(prefix, id)
+	}
+	return keys
+}
+
+// get reads an entry; its value is a copy.
+func (in *instance) get(key string) (e entry, found bool, err error) {
+	b, closer, err := in.db.Get([]byte(key))
+	switch {
+	case errors.Is(err, pebble.ErrNotFound):
+		return entry{}, false, nil
+	case err != nil:
+		return entry{}, false, err
+	}
+	e, err = parseEntry(b)
+	e.value = bytes.Clone(e.value)
+	return e, err == nil, errors.Join(err, closer.Close())
+}
+
+// apply makes a window durable. Windows that come meanwhile share the write.
+func (in *instance) apply(b *pebble.Batch) error {
+	if b.Empty() {
+		return nil
+	}
+	return b.Commit(pebble.Sync)
+}

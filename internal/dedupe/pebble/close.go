@@ -1,0 +1,90 @@
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// closeIdle closes a store that nobody wants and nobody uses.
+func (s *Store) closeIdle() error {
+	s.mu.Lock()
+	in := s.instance
+	if s.wanted || s.opening != nil || in == nil || in.active > 0 || in.volume.full() || time.Since(s.used) < s.o.IdleAfter {
+		s.mu.Unlock()
+		return nil
+	}
+	lock := s.takeDown()
+	s.opening = make(chan struct{}) // calls wait for the end, and open it again
+	s.mu.Unlock()
+	err := shut(in, lock)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.opening)
+	s.opening = nil
+	return err
+}
+
+// takeDown leaves the store without an instance and its lock. The mutex is
+// held.
+func (s *Store) takeDown() io.Closer {
+	lock := s.lock
+	s.instance, s.lock = nil, nil
+	return lock
+}
+
+// shut closes the files of an instance that nobody uses.
+func shut(in *instance, lock io.Closer) error {
+	var err error
+	if in != nil && !in.isBroken() {
+		err = in.db.Close()
+	}
+	if lock != nil {
+		err = errors.Join(err, lock.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("close the store of seen ids: %w", err)
+	}
+	return nil
+}
+
+// Close ends the store: calls are refused, those under way are waited for, and
+// the files are closed. What is not done when ctx ends is left as a crash
+// would leave it.
+func (s *Store) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !s.quiet() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("close the store of seen ids while it is used: %w", ctx.Err())
+		}
+	}
+	s.mu.Lock()
+	in := s.instance
+	lock := s.takeDown()
+	s.mu.Unlock()
+	done := make(chan error, 1)
+	go func() { done <- shut(in, lock) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("close the store of seen ids: %w", ctx.Err())
+	}
+}
+
+// quiet reports whether nothing is under way. Calls of an instance that gave up
+// never end.
+func (s *Store) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in := s.instance
+	return s.opening == nil && (in == nil || in.active == 0 || in.isBroken())
+}

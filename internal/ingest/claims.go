@@ -1,0 +1,288 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// IDs says how a table's records are told apart.
+type IDs struct {
+	// Field is the column that holds a record's id.
+	Field string
+	// Required refuses a record without one.
+	Required bool
+	// Retention is how long an id is remembered, 0 for ever.
+	Retention time.Duration
+}
+
+// An id in the store begins with what it names.
+const (
+	idOfRecord  = "r"
+	idOfRequest = "k"
+)
+
+// claims are a request's dealings with the store of ids.
+type claims struct {
+	owner  dedupe.Owner
+	scope  dedupe.Scope
+	window window
+	// keyed is set while the request holds its own key.
+	keyed bool
+	// unknown is set when the outcome of a publish is not known.
+	unknown bool
+}
+
+// window is records with ids that wait to be claimed together: at most
+// dedupe.MaxWindow, and hardly more than maxHeldBytes.
+type window struct {
+	records []held
+	rows    []byte
+	first   map[string]int
+}
+
+// held is one record of a window.
+type held struct {
+	index    int
+	set      *record.ColumnSet
+	from, to int // of its row
+	id       string
+	// leader is the first record of the window with this id.
+	leader int
+	// What became of it, once it is settled.
+	duplicate bool
+	err       *Error
+}
+
+func (w *window) add(rec record.Record) {
+	id := idOfRecord + string(rec.ID)
+	at := len(w.records)
+	leader, repeated := w.first[id]
+	if !repeated {
+		leader = at
+		if w.first == nil {
+			w.first = make(map[string]int)
+		}
+		w.first[id] = at
+	}
+	from := len(w.rows)
+	w.rows = append(w.rows, rec.Row...)
+	w.records = append(w.records, held{index: rec.Index, set: rec.Set, from: from, to: len(w.rows), id: id, leader: leader})
+}
+
+func (w *window) full() bool {
+	return len(w.records) >= dedupe.MaxWindow || len(w.rows) >= maxHeldBytes
+}
+
+func (w *window) reset() {
+	w.records, w.rows = w.records[:0], w.rows[:0]
+	clear(w.first)
+}
+
+// leaders are the records whose ids are asked for.
+func (w *window) leaders() []int {
+	all := make([]int, 0, len(w.first))
+	for at := range w.records {
+		if w.records[at].leader == at {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+func (w *window) ids(records []int) []string {
+	ids := make([]string, len(records))
+	for i, at := range records {
+		ids[i] = w.records[at].id
+	}
+	return ids
+}
+
+// settleWindow brings the records of the window to their end: each is claimed,
+// published and committed, found to be a duplicate, or failed.
+func (s *session) settleWindow(ctx context.Context) {
+	w := &s.claims.window
+	if len(w.records) == 0 {
+		return
+	}
+	size := int64(len(w.rows) + len(w.records)*rowOverhead)
+	switch {
+	case s.failure != nil:
+	case !s.g.waiting.tryStrict(s.r.Tenant, size):
+		s.failure = waitingFullError()
+	default:
+		defer s.g.waiting.release(s.r.Tenant, size)
+	}
+	pending := w.leaders()
+	for turn := newTurns(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {
+		if pending = s.claim(ctx, pending); len(pending) > 0 && s.failure == nil && !turn.next(ctx) {
+			s.failure = inFlightError(s.g.o.Lease)
+		}
+	}
+	for _, at := range pending {
+		w.records[at].err = s.failure
+	}
+	for i := range w.records {
+		s.result.hold(&w.records[i], &w.records[w.records[i].leader], s.r.AllResults)
+	}
+	w.reset()
+}
+
+// claim asks for the ids of records, publishes those that are new, and returns
+// those that another request is at.
+func (s *session) claim(ctx context.Context, records []int) (inFlight []int) {
+	w := &s.claims.window
+	if err := ctx.Err(); err != nil {
+		s.failure = canceledError(err)
+		return records
+	}
+	// A caller that leaves does not stop the store: what it did would not be
+	// known.
+	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.claims.scope, s.claims.owner, w.ids(records))
+	if err != nil {
+		s.failure = dedupeDownError(err)
+		return records
+	}
+	var mine []int
+	for i, at := range records {
+		switch found[i].State {
+		case dedupe.New:
+			mine = append(mine, at)
+		case dedupe.Duplicate:
+			w.records[at].duplicate = true
+		case dedupe.InFlight:
+			inFlight = append(inFlight, at)
+		}
+	}
+	s.publishClaimed(ctx, mine)
+	return inFlight
+}
+
+// parcel is a piece and the records of the window that are in it.
+type parcel struct {
+	piece   *piece
+	records []int
+}
+
+// publishClaimed publishes claimed records and settles their claims: those of
+// stored records are committed, those of records that are certainly not stored
+// are given up, and the others are left to lapse.
+func (s *session) publishClaimed(ctx context.Context, records []int) {
+	w := &s.claims.window
+	var commit []dedupe.Entry
+	var release []string
+	for _, p := range s.parcels(records) {
+		ids := w.ids(p.records)
+		sent, err := s.sendNamed(ctx, p.piece, messageID(s.topic, ids))
+		for _, at := range p.records {
+			w.records[at].err = err
+		}
+		switch {
+		case err == nil:
+			for _, id := range ids {
+				commit = append(commit, dedupe.Entry{ID: id})
+			}
+			if s.r.Places {
+				s.result.place(p.piece)
+			}
+		case !sent || err.Code != CodeOutcomeUnknown:
+			release = append(release, ids...)
+		}
+		s.g.freePiece(p.piece)
+	}
+	ctx = context.WithoutCancel(ctx)
+	if len(commit) > 0 {
+		// A failure changes nothing for the caller: the records are durable,
+		// and their ids are held until they lapse.
+		_, _ = s.g.o.Dedupe.Commit(ctx, s.claims.scope, s.claims.owner, commit, s.r.IDs.Retention)
+	}
+	if len(release) > 0 {
+		_ = s.g.o.Dedupe.Release(ctx, s.claims.scope, s.claims.owner, release)
+	}
+}
+
+// parcels divides records into pieces, in their order.
+func (s *session) parcels(records []int) []*parcel {
+	w := &s.claims.window
+	var all []*parcel
+	open := make(map[*record.ColumnSet]*parcel)
+	for _, at := range records {
+		r := &w.records[at]
+		row := w.rows[r.from:r.to]
+		p := open[r.set]
+		if p == nil || !p.piece.fits(row) {
+			p = &parcel{piece: s.g.newPiece(r.set)}
+			open[r.set] = p
+			all = append(all, p)
+		}
+		p.piece.add(r.index, row)
+		p.records = append(p.records, at)
+	}
+	return all
+}
+
+// sendNamed publishes a piece alone, under an id by which the queue knows it
+// again, unless the request has failed before.
+func (s *session) sendNamed(ctx context.Context, p *piece, id string) (sent bool, err *Error) {
+	if s.failure == nil && ctx.Err() != nil {
+		s.failure = canceledError(ctx.Err())
+	}
+	if s.failure != nil {
+		return false, s.failure
+	}
+	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent, id: id}
+	err = s.g.store(ctx, laneKey{topic: s.topic, set: p.set}, b)
+	p.chunk = b.position
+	if err != nil && err.Code == CodeOutcomeUnknown {
+		s.claims.unknown = true
+		err.RetryAfter = s.g.o.Lease // the claim is held until then
+	}
+	if err != nil && err.Retryable {
+		s.failure = err
+	}
+	return true, err
+}
+
+// messageID is the same for the same texts in the same order, of one table.
+func messageID(t mq.Topic, texts []string) string {
+	h := sha256.New()
+	for _, text := range append([]string{string(t.Tenant), t.Table}, texts...) {
+		h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		h.Write([]byte(text))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// turns paces the looks at what another request holds.
+type turns struct {
+	end   time.Time
+	pause time.Duration
+}
+
+func newTurns(wait time.Duration) *turns {
+	return &turns{end: time.Now().Add(wait), pause: 5 * time.Millisecond}
+}
+
+// next waits for the next look; false when there is none.
+func (t *turns) next(ctx context.Context) bool {
+	left := time.Until(t.end)
+	if left <= 0 {
+		return false
+	}
+	timer := time.NewTimer(min(t.pause, left))
+	defer timer.Stop()
+	t.pause = min(2*t.pause, 100*time.Millisecond)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return true // the look finds that the caller is gone
+	}
+}

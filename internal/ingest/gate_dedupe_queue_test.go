@@ -1,0 +1,94 @@
+package ingest_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// lostAnswers is a queue whose answers get lost while lose is set.
+type lostAnswers struct {
+	ingest.Publisher
+	lose atomic.Bool
+}
+
+func (l *lostAnswers) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
+	at, err := l.Publisher.Publish(ctx, c)
+	if err == nil && l.lose.Load() {
+		return mq.Position{}, fmt.Errorf("the answer is lost: %w", mq.ErrOutcomeUnknown)
+	}
+	return at, err
+}
+
+// TestRetryAfterALostAnswer has a real queue store a message whose answer is
+// lost, restarts everything, and retries: the queue knows the message again.
+func TestRetryAfterALostAnswer(t *testing.T) {
+	clock := &movableClock{now: time.Now()}
+	rig := newRig(t).open()
+	dir := filepath.Join(t.TempDir(), "pebble")
+	open := func() (*pebble.Store, *ingest.Gate, *lostAnswers) {
+		store := pebble.New(pebble.Options{Dir: dir, Lease: testLease, Now: clock.Now, Logger: slog.New(slog.DiscardHandler), Timeout: time.Minute})
+		t.Cleanup(func() { _ = store.Close(context.Background()) })
+		queue := &lostAnswers{Publisher: rig.broker}
+		return store, ingest.NewGate(ingest.GateOptions{Broker: queue, Dedupe: store, Lease: testLease, InFlightWait: time.Millisecond}), queue
+	}
+	store, gate, queue := open()
+	withIDs := request(pages(), record.NDJSON, lines(0, 600))
+	withIDs.IDs = &ingest.IDs{Field: "event_id"}
+	withKey := request(pages(), record.NDJSON, lines(600, 900))
+	withKey.Key = "k"
+	queue.lose.Store(true)
+	for _, r := range []ingest.Request{withIDs, withKey} {
+		_, err := gate.Ingest(t.Context(), r)
+		var whole *ingest.Error
+		require.ErrorAs(t, err, &whole)
+		require.Equal(t, ingest.CodeOutcomeUnknown, whole.Code)
+	}
+	require.NoError(t, store.Close(t.Context()))
+	rig.close()
+	rig.open()
+	_, gate, _ = open()
+	clock.advance(testLease + time.Second)
+	for _, r := range []ingest.Request{withIDs, withKey} {
+		result, err := gate.Ingest(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, result.Total, result.Succeeded)
+	}
+	ins := &sink{}
+	rig.start(func(o *ingest.WorkerOptions) { o.Pool = pool(ins) })
+	rig.settled(birch)
+	assertSameRows(t, wantIDs(0, 900), ins.rows())
+}
+
+func BenchmarkGateDedupe(b *testing.B) {
+	for _, rows := range []int{1, 1000} {
+		for _, callers := range []int{1, 16} {
+			b.Run(fmt.Sprintf("rows=%d/callers=%d", rows, callers), func(b *testing.B) {
+				store := pebble.New(pebble.Options{Dir: b.TempDir(), Lease: testLease, Logger: slog.New(slog.DiscardHandler)})
+				b.Cleanup(func() { _ = store.Close(context.Background()) })
+				g := ingest.NewGate(ingest.GateOptions{Broker: benchBroker(b), Dedupe: dedupe.NewMetered(store, nil), Lease: testLease})
+				table := pages()
+				var next atomic.Int64
+				spread(b, callers, rows, func() error {
+					from := int(next.Add(int64(rows))) - rows
+					r := request(table, record.NDJSON, lines(from, from+rows))
+					r.IDs = &ingest.IDs{Field: "event_id"}
+					_, err := g.Ingest(b.Context(), r)
+					return err
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,381 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
+)
+
+func TestDedupeAcrossRequests(t *testing.T) {
+	r := newDedupeRig(t)
+	r.ok(`{"event_id":"a","page":"/1"}`, 1, 0, 0)
+	result := r.ok(`{"event_id":"a","page":"/2"}`, 0, 1, 0)
+	assert.Equal(t, []ingest.RecordResult{{Index: 1, Duplicate: true}}, result.Results)
+	assert.Equal(t, []string{`{"event_id":"a","page":"/1"}`}, r.stored())
+}
+
+func TestC053RepeatInsideOneBatch(t *testing.T) {
+	r := newDedupeRig(t)
+	result := r.ok(`[{"event_id":"y1","page":"/1"},{"event_id":"y1","page":"/2"},{"event_id":"y2","page":"/3"}]`, 2, 1, 0)
+	assert.Equal(t, []ingest.RecordResult{{Index: 2, Duplicate: true}}, result.Results)
+	assert.Equal(t, []string{`{"event_id":"y1","page":"/1"}`, `{"event_id":"y2","page":"/3"}`}, r.stored())
+}
+
+func TestDedupeRepeatOfARefusedRecordIsTheFirst(t *testing.T) {
+	r := newDedupeRig(t)
+	r.ok(`[{"event_id":"a","page":"/1","n":"many"},{"event_id":"a","page":"/2"}]`, 1, 0, 1)
+	assert.Equal(t, []string{`{"event_id":"a","page":"/2"}`}, r.stored())
+}
+
+func TestDedupeRepeatAcrossWindowsAndColumnSets(t *testing.T) {
+	r := newDedupeRig(t)
+	body := lines(0, 600) + `{"event_id":"7","page":"/","n":1}` + "\n" + idLine("599") + "\n"
+	result, err := r.Ingest(t.Context(), r.request(record.NDJSON, body))
+	require.NoError(t, err)
+	assert.Equal(t, []int{600, 2, 0}, []int{result.Succeeded, result.Duplicates, result.Failed})
+	assert.Equal(t, wantIDs(0, 600), r.stored())
+}
+
+func TestC048QueueRefusesThePublish(t *testing.T) {
+	r := newDedupeRig(t)
+	full := true
+	r.queue.fail = func(int, mq.Chunk) error {
+		if full {
+			return mq.ErrFull
+		}
+		return nil
+	}
+	_, err := r.send(`{"event_id":"x1","page":"/a"}`)
+	r.failed(err, ingest.CodeQueueFull, 30*time.Second)
+	result, err := r.send(`[{"event_id":"x1","page":"/a"},{"event_id":"x1","page":"/a"}]`)
+	r.failed(err, ingest.CodeQueueFull, 30*time.Second)
+	assert.Equal(t, 2, result.Failed, "a repeat of a record that failed has failed")
+	full = false
+	r.ok(`{"event_id":"x1","page":"/a"}`, 1, 0, 0)
+	r.ok(`{"event_id":"x1","page":"/a"}`, 0, 1, 0)
+	assert.Len(t, r.stored(), 1)
+}
+
+func TestC049NullAsTheID(t *testing.T) {
+	r := newDedupeRig(t)
+	columns := []record.Column{{Name: "event_id", Type: "Nullable(String)"}, {Name: "page", Type: "String"}}
+	table := &schema.Table{Name: "pages", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
+	send := func(body string, required bool) ingest.Result {
+		q := request(table, record.JSON, body)
+		q.IDs = &ingest.IDs{Field: "event_id", Required: required}
+		result, err := r.Ingest(t.Context(), q)
+		require.NoError(t, err)
+		return result
+	}
+	for _, body := range []string{
+		`{"event_id":null,"page":"/1"}`, `{"event_id":null,"page":"/2"}`, `{"page":"/3"}`,
+		`{"event_id":"","page":"/4"}`, `{"event_id":"","page":"/5"}`,
+	} {
+		assert.Equal(t, 1, send(body, false).Succeeded, body)
+		refused := send(body, true)
+		require.Equal(t, 1, refused.Failed, body)
+		assert.Equal(t, record.CodeMissingID, refused.Results[0].Code)
+		assert.Equal(t, "event_id", refused.Results[0].Column)
+	}
+	assert.Len(t, r.stored(), 5)
+	noID := testutil.ToFloat64(collector(t, r.reg, "wavehouse_dedupe_records_without_id_total"))
+	assert.InDelta(t, 5, noID, 0)
+}
+
+// collector finds a metric's only value.
+func collector(t *testing.T, reg *prometheus.Registry, name string) prometheus.Collector {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() == name {
+			g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "found"})
+			g.Set(f.GetMetric()[0].GetCounter().GetValue())
+			return g
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return nil
+}
+
+func TestDedupeRequiredIDThatIsNoColumn(t *testing.T) {
+	r := newDedupeRig(t)
+	q := r.request(record.JSON, `{"event_id":"a","page":"/"}`)
+	q.IDs = &ingest.IDs{Field: "other", Required: true}
+	result, err := r.Ingest(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, record.CodeMissingID, result.Results[0].Code)
+	q.IDs.Required = false
+	for range 2 {
+		result, err = r.Ingest(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, 1, result.Succeeded)
+	}
+}
+
+func TestC051NumbersAsIDs(t *testing.T) {
+	r := newDedupeRig(t)
+	r.ok(`[{"event_id":9007199254740992,"page":"/"},{"event_id":9007199254740993,"page":"/"}]`, 2, 0, 0)
+	r.ok(`{"event_id":1,"page":"/"}`, 1, 0, 0)
+	r.ok(`{"event_id":"1","page":"/"}`, 0, 1, 0)
+	r.ok(`{"event_id":1.0,"page":"/"}`, 1, 0, 0)
+	result, err := r.Ingest(t.Context(), r.request(record.CSV, "event_id,page\n1,/\n\"1\",/\n1.0,/\n1.00,/\n"))
+	require.NoError(t, err)
+	assert.Equal(t, []int{1, 3}, []int{result.Succeeded, result.Duplicates}, "in a String the text is the id")
+}
+
+// One value of the column's type is one id, however it is written.
+func TestDedupeSpellingsOfOneValue(t *testing.T) {
+	for _, c := range []struct {
+		columnType  string
+		same, other []string
+	}{
+		{"UInt64", []string{`5`, `"5"`}, []string{`9007199254740992`, `9007199254740993`}},
+		{"UUID", []string{`"0189d7a2-5c1e-7c3a-9d2b-000000000001"`, `"0189D7A25C1E7C3A9D2B000000000001"`}, []string{`"0189d7a2-5c1e-7c3a-9d2b-000000000002"`}},
+		{"Nullable(UUID)", []string{`"0189d7a2-5c1e-7c3a-9d2b-000000000001"`, `"0189D7A25C1E7C3A9D2B000000000001"`}, nil},
+		{"Decimal(10, 2)", []string{`1.5`, `"1.50"`, `1.5e0`}, []string{`1.51`}},
+		{"DateTime64(3, 'UTC')", []string{`"2026-01-02T03:04:05Z"`, `"2026-01-02 03:04:05.000"`, `"2026-01-02T04:04:05+01:00"`, `1767323045`}, []string{`1767323045001`}},
+		{"LowCardinality(String)", []string{`"a"`, `"\u0061"`}, []string{`"A"`, `"a "`}},
+		{"Enum8('a' = 1, 'b' = 2)", []string{`"a"`, `1`}, []string{`2`}},
+		{"JSON", []string{`{"a":1}`, `{"a":1}`}, []string{`{"a":2}`}},
+	} {
+		t.Run(c.columnType, func(t *testing.T) {
+			r := newDedupeRig(t)
+			columns := []record.Column{{Name: "id", Type: c.columnType}}
+			table := &schema.Table{Name: "t", Columns: columns, Record: record.Compile("t", columns, time.UTC)}
+			send := func(value string) ingest.Result {
+				q := request(table, record.JSON, `{"id":`+value+`}`)
+				q.IDs = &ingest.IDs{Field: "id"}
+				result, err := r.Ingest(t.Context(), q)
+				require.NoError(t, err)
+				require.Zero(t, result.Failed, "%s: %v", value, result.Results)
+				return result
+			}
+			for i, value := range c.same {
+				assert.Equal(t, i > 0, send(value).Duplicates == 1, value)
+			}
+			for _, value := range c.other {
+				assert.Equal(t, 1, send(value).Succeeded, value)
+			}
+		})
+	}
+}
+
+func TestC052FiftyCopiesAtOnce(t *testing.T) {
+	r := newDedupeRig(t)
+	var all []<-chan outcome
+	for range 50 {
+		all = append(all, later(r.Gate, t.Context(), r.request(record.JSON, idLine("a"))))
+	}
+	accepted := 0
+	for _, done := range all {
+		o := <-done
+		if o.err != nil {
+			r.failed(o.err, ingest.CodeInFlight, testLease)
+			continue
+		}
+		accepted += o.result.Succeeded
+	}
+	assert.Equal(t, 1, accepted)
+	assert.Len(t, r.stored(), 1)
+	r.ok(idLine("a"), 0, 1, 0)
+}
+
+func TestDedupeWaitsForTheOtherRequest(t *testing.T) {
+	r := newDedupeRig(t)
+	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: r.store, Lease: testLease, InFlightWait: time.Minute})
+	r.queue.hold = make(chan struct{})
+	first := later(r.Gate, t.Context(), r.request(record.JSON, idLine("a")))
+	waitFor(t, "the first publish", func() bool { return r.queue.count() == 1 })
+	// The second has one id of the first's, and publishes its own at once.
+	second := later(r.Gate, t.Context(), r.request(record.JSON, array(0, 1)[:len(array(0, 1))-1]+","+idLine("a")+"]"))
+	r.queue.hold <- struct{}{}
+	require.NoError(t, (<-first).err)
+	r.queue.hold <- struct{}{}
+	o := <-second
+	require.NoError(t, o.err)
+	assert.Equal(t, []int{1, 1}, []int{o.result.Succeeded, o.result.Duplicates})
+}
+
+func TestDedupeInFlightIsAnswered(t *testing.T) {
+	r := newDedupeRig(t)
+	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
+	require.NoError(t, err)
+	result, err := r.send(`[` + idLine("a") + `,` + idLine("b") + `]`)
+	r.failed(err, ingest.CodeInFlight, testLease)
+	assert.Equal(t, []int{1, 1}, []int{result.Succeeded, result.Failed}, "what is free is stored")
+	r.clock.advance(testLease + time.Second)
+	r.ok(`[`+idLine("a")+`,`+idLine("b")+`]`, 1, 1, 0)
+}
+
+func TestDedupeUnknownOutcome(t *testing.T) {
+	r := newDedupeRig(t)
+	r.queue.forget = func(n int) bool { return n == 1 }
+	body := `[` + idLine("a") + `,` + idLine("b") + `]`
+	_, err := r.send(body)
+	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
+	_, err = r.send(body)
+	r.failed(err, ingest.CodeInFlight, testLease)
+	r.clock.advance(testLease + time.Second)
+	r.ok(body, 2, 0, 0)
+	assert.Len(t, r.stored(), 2, "the queue knew the message again")
+	r.ok(body, 0, 2, 0)
+}
+
+// A window whose second message has an unknown outcome: the first is
+// committed, the third was never sent and may be sent at once.
+func TestDedupeUnknownOutcomeInTheMiddle(t *testing.T) {
+	r := newDedupeRig(t)
+	r.queue.forget = func(n int) bool { return n == 2 }
+	body := `[{"event_id":"a","page":"/"},{"event_id":"b","page":"/","n":1},{"event_id":"c","page":"/","org":"x"}]`
+	result, err := r.send(body)
+	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
+	assert.Equal(t, []int{1, 2}, []int{result.Succeeded, result.Failed})
+	r.ok(`{"event_id":"c","page":"/","org":"x"}`, 1, 0, 0)
+	r.ok(`{"event_id":"a","page":"/"}`, 0, 1, 0)
+	r.clock.advance(testLease + time.Second)
+	r.ok(body, 1, 2, 0)
+	assert.Len(t, r.stored(), 3)
+}
+
+// A process that dies between publish and commit leaves a claim behind.
+func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
+	r := newDedupeRig(t)
+	crashed := ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: noCommit{r.store}, Lease: testLease})
+	result, err := crashed.Ingest(t.Context(), r.request(record.JSON, idLine("a")))
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Succeeded, "what is durable is answered so")
+	_, err = r.send(idLine("a"))
+	r.failed(err, ingest.CodeInFlight, testLease)
+	r.clock.advance(testLease + time.Second)
+	r.ok(idLine("a"), 1, 0, 0)
+	assert.Len(t, r.stored(), 1)
+}
+
+type noCommit struct{ dedupe.Store }
+
+func (noCommit) Commit(context.Context, dedupe.Scope, dedupe.Owner, []dedupe.Entry, time.Duration) (int, error) {
+	return 0, dedupe.ErrUnavailable
+}
+
+func TestDedupeRecordsWithoutIDsKeepTheirOwnMessages(t *testing.T) {
+	r := newDedupeRig(t)
+	columns := []record.Column{{Name: "event_id", Type: "String", DefaultKind: record.DefaultExpression}, {Name: "page", Type: "String"}}
+	table := &schema.Table{Name: "pages", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
+	q := request(table, record.JSON, `[{"event_id":"a","page":"/1"},{"event_id":"","page":"/2"},{"page":"/3"}]`)
+	q.IDs = &ingest.IDs{Field: "event_id"}
+	for n := range 2 {
+		result, err := r.Ingest(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, []int{3 - n, n}, []int{result.Succeeded, result.Duplicates})
+	}
+	for _, c := range r.queue.stored {
+		assert.Equal(t, strings.Contains(string(c.Body), "/1"), c.ID != "", "a message whose id does not cover a row would drop it")
+	}
+	assert.Len(t, r.stored(), 5)
+}
+
+func TestC055ShortestRetention(t *testing.T) {
+	r := newDedupeRig(t)
+	q := r.request(record.JSON, idLine("a"))
+	q.IDs.Retention = 2 * time.Minute
+	r.queue.seen = nil
+	for _, want := range []int{1, 0} {
+		result, err := r.Ingest(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, want, result.Succeeded)
+	}
+	r.clock.advance(2*time.Minute + time.Second)
+	r.queue.seen = nil // its window is shorter than any retention
+	result, err := r.Ingest(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, 1, result.Succeeded)
+	assert.Len(t, r.stored(), 2)
+}
+
+func TestDedupeStoreDownFailsClosed(t *testing.T) {
+	q := &queue{}
+	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	r := request(pages(), record.JSON, idLine("a"))
+	_, err := g.Ingest(t.Context(), r)
+	require.NoError(t, err, "nothing is asked where ids are not remembered")
+	for _, change := range []func(*ingest.Request){
+		func(r *ingest.Request) { r.IDs = &ingest.IDs{Field: "event_id"} },
+		func(r *ingest.Request) { r.Key = "k" },
+	} {
+		with := r
+		change(&with)
+		_, err = g.Ingest(t.Context(), with)
+		var whole *ingest.Error
+		require.ErrorAs(t, err, &whole)
+		assert.Equal(t, ingest.CodeDedupeDown, whole.Code)
+		assert.Equal(t, 5*time.Second, whole.RetryAfter)
+		assert.ErrorIs(t, err, dedupe.ErrUnavailable)
+	}
+	assert.Len(t, q.stored, 1)
+}
+
+func TestDedupeCallerThatIsGoneHoldsNoClaim(t *testing.T) {
+	r := newDedupeRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.Ingest(ctx, r.request(record.JSON, idLine("a")))
+	var whole *ingest.Error
+	require.ErrorAs(t, err, &whole)
+	require.Equal(t, ingest.CodeCanceled, whole.Code)
+	r.ok(idLine("a"), 1, 0, 0)
+}
+
+func TestDedupePlacesAndResults(t *testing.T) {
+	r := newDedupeRig(t)
+	r.ok(idLine("b"), 1, 0, 0)
+	q := r.request(record.JSON, `[`+idLine("a")+`,`+idLine("b")+`,`+idLine("c")+`]`)
+	q.AllResults, q.Places = true, true
+	result, err := r.Ingest(t.Context(), q)
+	require.NoError(t, err)
+	assert.Equal(t, []ingest.RecordResult{{Index: 1, OK: true}, {Index: 2, Duplicate: true}, {Index: 3, OK: true}}, result.Results)
+	chunk := mq.Position{Epoch: 1, Seq: 2}
+	assert.Equal(t, []ingest.Place{{Chunk: chunk, Row: 0, First: 1, Count: 1}, {Chunk: chunk, Row: 1, First: 3, Count: 1}}, result.Places)
+}
+
+// TestDedupeUnderFaults retries every request until it is answered: each id is
+// stored once.
+func TestDedupeUnderFaults(t *testing.T) {
+	r := newDedupeRig(t)
+	dice := newScript(7)
+	r.queue.fail = func(int, mq.Chunk) error {
+		if dice.next(4) == 0 {
+			return []error{mq.ErrFull, mq.ErrUnavailable}[dice.next(2)]
+		}
+		return nil
+	}
+	r.queue.forget = func(int) bool { return dice.next(4) == 0 }
+	for n := range 40 {
+		from := 3 * n
+		body := lines(from, from+5) // overlaps the next one by two
+		for tries := 0; ; tries++ {
+			require.Less(t, tries, 200)
+			_, err := r.Ingest(t.Context(), r.request(record.NDJSON, body))
+			if err == nil {
+				break
+			}
+			var whole *ingest.Error
+			require.True(t, errors.As(err, &whole) && whole.Retryable)
+			r.clock.advance(whole.RetryAfter + time.Second)
+		}
+	}
+	assertSameRows(t, wantIDs(0, 122), r.stored())
+}

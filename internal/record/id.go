@@ -1,0 +1,45 @@
+package record
+
+import "bytes"
+
+// idColumn finds the column of ids, negative for none.
+func (t *Table) idColumn(name string) int {
+	if column, ok := t.index[name]; ok {
+		return column
+	}
+	return -1
+}
+
+// requireID refuses a record without an id where one is required.
+func (d *Decoder) requireID() *Error {
+	if !d.options.RequireID || d.sendsID() {
+		return nil
+	}
+	fault := &Error{Code: CodeMissingID, Column: excerpt([]byte(d.options.IDField)), Message: "holds the id that every record of this table needs"}
+	if d.id < 0 {
+		fault.Message = "holds the id that every record needs, and table " + quoted(d.table.name) + " has no such column"
+	}
+	return fault
+}
+
+// sendsID reports whether the record itself sends an id: not null, and not an
+// empty text, which is how clients that have none fill the column.
+func (d *Decoder) sendsID() bool {
+	if d.id < 0 || !hasBit(d.sent, d.id) || !hasBit(d.carried, d.id) {
+		return false
+	}
+	s := d.spans[d.id]
+	if d.format.delimited() {
+		return s.to > s.from
+	}
+	return !isNull(d.src[s.from:]) && string(d.src[s.from:s.to]) != `""`
+}
+
+// idOf is the id in an encoded value, copied: that of T and of Nullable(T) is
+// one.
+func (d *Decoder) idOf(encoded []byte) []byte {
+	if _, ok := d.table.fields[d.id].codec.(*nullableCodec); ok {
+		encoded = encoded[1:]
+	}
+	return bytes.Clone(encoded)
+}
