@@ -39,6 +39,9 @@ func (p *Pool) newBody(ctx context.Context, resp *http.Response, limit int64, do
 	if limit > 0 {
 		b.limit = limit
 	}
+	if own, ok := resp.Body.(*httpBody); ok {
+		b.buf = own.buffer()
+	}
 	if tag := resp.Header.Get(headerExceptionTag); tag != "" {
 		b.marker = []byte("\r\n__exception__\r\n" + tag + "\r\n")
 	}
@@ -62,7 +65,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if b.limit -= int64(n); b.limit < 0 {
-		b.safe, b.end = b.off, tooLarge.error(Error{Message: "the answer is larger than may be read", Status: b.status})
+		b.safe, b.end = b.off, b.overLimit()
 		return 0, b.end
 	}
 	return n, nil
@@ -74,10 +77,47 @@ func (b *body) Close() error {
 	if b.done == nil {
 		return nil
 	}
+	// The buffer may be the connection's, which others use from now on.
+	b.buf, b.off, b.safe = nil, 0, 0
+	if b.end == nil {
+		b.end = http.ErrBodyReadAfterClose
+	}
 	err := b.src.Close()
 	b.done()
 	b.done = nil
 	return err
+}
+
+// readAll gives the rest of the rows at once, in a slice of their own.
+func (b *body) readAll() ([]byte, error) {
+	var all []byte
+	for {
+		for b.off == b.safe && b.end == nil {
+			b.fill()
+		}
+		rest := b.buf[b.off:b.safe]
+		if b.limit >= 0 {
+			if b.limit -= int64(len(rest)); b.limit < 0 {
+				b.off, b.safe, b.end = 0, 0, b.overLimit()
+				return nil, b.end
+			}
+		}
+		b.off = b.safe
+		switch {
+		case b.end == nil:
+			all = append(all, rest...)
+		case !errors.Is(b.end, io.EOF):
+			return nil, b.end
+		case all == nil:
+			return bytes.Clone(rest), nil
+		default:
+			return append(all, rest...), nil
+		}
+	}
+}
+
+func (b *body) overLimit() error {
+	return tooLarge.error(Error{Message: "the answer is larger than may be read", Status: b.status})
 }
 
 // fill reads more. It keeps what was held back and decides how much of the

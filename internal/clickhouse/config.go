@@ -62,11 +62,16 @@ func (c Config) normal() Config {
 // endpoint is the address HTTP requests go to: the host of the native address
 // and the tenant's own HTTP port.
 func (c Config) endpoint() url.URL {
+	return url.URL{Scheme: c.HTTPScheme, Host: c.httpAddr(), Path: "/"}
+}
+
+// httpAddr is host and port of endpoint.
+func (c Config) httpAddr() string {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
 		host = c.Addr
 	}
-	return url.URL{Scheme: c.HTTPScheme, Host: net.JoinHostPort(host, strconv.Itoa(c.HTTPPort)), Path: "/"}
+	return net.JoinHostPort(host, strconv.Itoa(c.HTTPPort))
 }
 
 // name is the pool's name in answers, logs and metrics. It holds no secret.

@@ -42,14 +42,15 @@ type core struct {
 	size      size
 	name      string
 	transport *http.Transport
-	native    driver.Conn
+	conns     *httpConns // for short requests
+	native    *native
 	slots     slots
 	life      context.Context // ends when the core is closed
 	end       context.CancelFunc
 }
 
-// newCore makes a core; it dials nothing.
-func newCore(e entry, s size) (*core, error) {
+// newCore makes a core; it dials nothing and starts nothing.
+func newCore(e entry, s size) *core {
 	o := &ch.Options{
 		Addr:         []string{e.config.Addr},
 		Auth:         ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
@@ -61,14 +62,12 @@ func newCore(e entry, s size) (*core, error) {
 		o.TLS = e.tls.config
 	}
 	o.DialContext = dialNative(o.TLS)
-	native, err := ch.Open(o)
-	if err != nil {
-		return nil, err
-	}
+	open := func() (driver.Conn, error) { return ch.Open(o) }
 	life, end := context.WithCancel(context.Background())
 	return &core{
-		key: e.key, size: s, name: e.config.name(), native: native,
+		key: e.key, size: s, name: e.config.name(), native: &native{open: open},
 		slots: make(slots, s.open), life: life, end: end,
+		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:     e.tls.config.Clone(),
@@ -78,7 +77,7 @@ func newCore(e entry, s size) (*core, error) {
 			IdleConnTimeout:     idleTimeout,
 			DisableCompression:  true,
 		},
-	}, nil
+	}
 }
 
 // close ends the connections and whatever still uses them.
@@ -88,7 +87,8 @@ func (c *core) close() error {
 	}
 	c.end()
 	c.transport.CloseIdleConnections()
-	return c.native.Close()
+	c.conns.close()
+	return c.native.close()
 }
 
 // bind returns a context that also ends when the core is closed or after

@@ -3,13 +3,10 @@ package clickhouse
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -74,9 +71,6 @@ func withDefaults(settings, defaults map[string]string) map[string]string {
 }
 
 func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
-	if q.ReadOnly {
-		q.Settings = withDefaults(q.Settings, readSettings)
-	}
 	ctx, done := p.core.bind(ctx, p.config.QueryTimeout)
 	if err := p.core.slots.acquire(ctx); err != nil {
 		failure := p.transport(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
@@ -84,13 +78,7 @@ func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
 		return nil, failure
 	}
 	release := func() { p.core.slots.release(); done() }
-	req, err := p.request(ctx, q)
-	if err != nil {
-		release()
-		return nil, err
-	}
-	// A RoundTrip of its own, not a client's: a redirect is never followed.
-	resp, err := p.core.transport.RoundTrip(req)
+	resp, err := p.send(ctx, q)
 	if err != nil {
 		// Judged first: release ends ctx, which would look like the cause.
 		failure := p.transport(ctx, err)
@@ -111,6 +99,20 @@ func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
 	}, nil
 }
 
+// send sends q and reads the head of its answer. A redirect is never followed.
+func (p *Pool) send(ctx context.Context, q Request) (*http.Response, error) {
+	if p.short(q) {
+		if request, done := p.render(q); done {
+			return p.core.conns.roundTrip(ctx, p.config.httpAddr(), request)
+		}
+	}
+	req, err := p.request(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return p.core.transport.RoundTrip(req)
+}
+
 // transport wraps a failure that is no answer. What ended the context tells
 // more than what that did to the connection.
 func (p *Pool) transport(ctx context.Context, err error) *Error {
@@ -120,54 +122,41 @@ func (p *Pool) transport(ctx context.Context, err error) *Error {
 	return transportVerdict(err).error(Error{Err: err})
 }
 
-// request builds the HTTP request of q.
+// request builds the HTTP request of q for the transport.
 func (p *Pool) request(ctx context.Context, q Request) (*http.Request, error) {
-	parameters := url.Values{"database": {p.config.Database}}
-	for name, value := range q.Params {
-		parameters.Set("param_"+name, value)
-	}
-	for name, value := range q.Settings {
-		parameters.Set(name, value)
-	}
-	if q.QueryID != "" {
-		parameters.Set("query_id", q.QueryID)
-	}
-	body, contentType, err := payload(q, parameters)
+	body, contentType, err := payload(q)
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
 	target := p.config.endpoint()
-	target.RawQuery = parameters.Encode()
+	target.RawQuery = string(p.appendQuery(nil, q))
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), body)
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
-	p.setHeaders(req, q, contentType)
+	p.setHeaders(req.Header, q, contentType)
 	return req, nil
 }
 
 // payload is the request's body. A statement alone is the body; with data it
 // stands in the URL, and with external tables in a form.
-func payload(q Request, parameters url.Values) (io.Reader, string, error) {
+func payload(q Request) (io.Reader, string, error) {
 	switch {
 	case len(q.External) > 0:
-		return form(q, parameters)
+		return form(q)
 	case q.Body != nil:
-		parameters.Set("query", q.SQL)
 		return q.Body, "application/octet-stream", nil
 	}
-	return strings.NewReader(q.SQL), "text/plain; charset=utf-8", nil
+	return strings.NewReader(q.SQL), statementType, nil
 }
 
-func form(q Request, parameters url.Values) (io.Reader, string, error) {
+func form(q Request) (io.Reader, string, error) {
 	buf := &bytes.Buffer{}
 	w := multipart.NewWriter(buf)
 	if err := w.WriteField("query", q.SQL); err != nil {
 		return nil, "", err
 	}
 	for _, t := range q.External {
-		parameters.Set(t.Name+"_structure", t.Structure)
-		parameters.Set(t.Name+"_format", t.Format)
 		part, err := w.CreateFormFile(t.Name, t.Name)
 		if err != nil {
 			return nil, "", err
@@ -184,39 +173,21 @@ func form(q Request, parameters url.Values) (io.Reader, string, error) {
 
 // setHeaders sets the tenant's headers and then ours, so that no header of the
 // settings stands in for a credential.
-func (p *Pool) setHeaders(req *http.Request, q Request, contentType string) {
+func (p *Pool) setHeaders(header http.Header, q Request, contentType string) {
 	for name, value := range p.config.Headers {
-		req.Header.Set(name, value)
+		header.Set(name, value)
 	}
-	req.Header.Set("Content-Type", contentType)
+	header.Set("Content-Type", contentType)
 	if q.ContentEncoding != "" {
-		req.Header.Set("Content-Encoding", q.ContentEncoding)
+		header.Set("Content-Encoding", q.ContentEncoding)
 	}
-	req.Header.Del("Authorization")
-	req.Header.Del("X-ClickHouse-Database")
-	req.Header.Set("X-ClickHouse-User", p.config.Username)
-	req.Header.Set("X-ClickHouse-Key", p.config.Password)
+	header.Del("Authorization")
+	header.Del("X-ClickHouse-Database")
+	header.Set("X-ClickHouse-User", p.config.Username)
+	header.Set("X-ClickHouse-Key", p.config.Password)
 	if q.ReadOnly {
 		// Not sent: it tells the transport that a repeat on a new connection is
 		// harmless when the server had closed the kept one.
-		req.Header["Idempotency-Key"] = []string{}
-	}
-}
-
-// parseSummary reads the header in which ClickHouse counts. Its numbers are
-// strings; one that is missing is zero.
-func parseSummary(header string) Summary {
-	var fields map[string]string
-	if json.Unmarshal([]byte(header), &fields) != nil {
-		return Summary{}
-	}
-	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(fields[name], 10, 64)
-		return n
-	}
-	return Summary{
-		ReadRows: number("read_rows"), ReadBytes: number("read_bytes"),
-		WrittenRows: number("written_rows"), WrittenBytes: number("written_bytes"),
-		ResultRows: number("result_rows"), ResultBytes: number("result_bytes"),
+		header["Idempotency-Key"] = []string{}
 	}
 }

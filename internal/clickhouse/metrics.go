@@ -10,6 +10,14 @@ import (
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
+	// served are the usual observations, without the search for their labels.
+	served map[string]served
+}
+
+// served are the requests of a kind that succeeded.
+type served struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
 }
 
 func newMetrics(r prometheus.Registerer, inUse func() float64) *metrics {
@@ -30,14 +38,19 @@ func newMetrics(r prometheus.Registerer, inUse func() float64) *metrics {
 			Help: "Requests to ClickHouse over HTTP that hold a connection.",
 		}, inUse))
 	}
+	m.served = make(map[string]served, 2)
+	for _, kind := range []string{"query", "insert"} {
+		m.served[kind] = served{m.requests.WithLabelValues(kind, "ok"), m.seconds.WithLabelValues(kind)}
+	}
 	return m
 }
 
 func (m *metrics) observe(kind string, took time.Duration, err error) {
-	result := "ok"
+	of := m.served[kind]
+	of.seconds.Observe(took.Seconds())
 	if err != nil {
-		result = Classify(err).String()
+		m.requests.WithLabelValues(kind, Classify(err).String()).Inc()
+		return
 	}
-	m.requests.WithLabelValues(kind, result).Inc()
-	m.seconds.WithLabelValues(kind).Observe(took.Seconds())
+	of.requests.Inc()
 }

@@ -5,10 +5,92 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
+
+// native lends the native connections of a core. They are opened when somebody
+// asks, and closed once nobody has for idleTimeout: the driver keeps a goroutine
+// and a timer for every open pool, which a tenant that does nothing must not
+// cost.
+type native struct {
+	open func() (driver.Conn, error)
+
+	mu     sync.Mutex
+	conn   driver.Conn // nil while closed
+	users  int
+	idle   *time.Timer // runs while there are connections and no users
+	closed bool        // for good
+}
+
+// lend calls use with the connections.
+func (n *native) lend(use func(driver.Conn) error) error {
+	conn, err := n.take()
+	if err != nil {
+		return err
+	}
+	defer n.giveBack()
+	return use(conn)
+}
+
+func (n *native) take() (driver.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, errPoolClosed
+	}
+	if n.conn == nil {
+		conn, err := n.open()
+		if err != nil {
+			return nil, err
+		}
+		n.conn = conn
+	}
+	if n.idle != nil {
+		n.idle.Stop()
+		n.idle = nil
+	}
+	n.users++
+	return n.conn, nil
+}
+
+func (n *native) giveBack() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.users--; n.users == 0 && !n.closed {
+		var idle *time.Timer
+		idle = time.AfterFunc(idleTimeout, func() { n.expire(idle) })
+		n.idle = idle
+	}
+}
+
+// expire closes the connections that timer was started for, unless they are
+// used again.
+func (n *native) expire(timer *time.Timer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.idle == timer && n.conn != nil {
+		_ = n.conn.Close()
+		n.conn, n.idle = nil, nil
+	}
+}
+
+// close ends the connections, and whatever still uses them, for good.
+func (n *native) close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	if n.idle != nil {
+		n.idle.Stop()
+	}
+	if n.conn == nil {
+		return nil
+	}
+	return n.conn.Close()
+}
 
 // nativeException finds the exception in a failure of the native protocol.
 func nativeException(err error) (code int, message string, found bool) {

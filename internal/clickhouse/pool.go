@@ -19,16 +19,38 @@ type Pool struct {
 	metrics *metrics
 }
 
-// Native is the native connection pool. It opens connections as they are
-// asked for, and never more than MaxOpenConns.
-func (p *Pool) Native() driver.Conn { return p.core.native }
+// Native lends the native connections to use, which must not keep them. They are
+// dialled as they are asked for, never more than MaxOpenConns, and closed when
+// they are idle.
+func (p *Pool) Native(use func(driver.Conn) error) error { return p.core.native.lend(use) }
+
+// Scan reads the values of a row.
+type Scan func(dest ...any) error
+
+// EachRow runs a statement over the native protocol and calls take for each of
+// its rows. A failure of ClickHouse's is an *Error.
+func (p *Pool) EachRow(ctx context.Context, sql string, take func(Scan) error) error {
+	return p.Native(func(conn driver.Conn) error {
+		rows, err := conn.Query(ctx, sql)
+		if err != nil {
+			return p.Wrap(ctx, err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := take(rows.Scan); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
 
 // Ping asks for a sign of life over the native protocol. The failure is an
 // *Error.
 func (p *Pool) Ping(ctx context.Context) error {
 	ctx, done := p.core.bind(ctx, p.config.QueryTimeout)
 	defer done()
-	return p.Wrap(ctx, p.core.native.Ping(ctx))
+	return p.Wrap(ctx, p.Native(func(conn driver.Conn) error { return conn.Ping(ctx) }))
 }
 
 // Wrap makes an *Error of a failure of the native connection; nil stays nil.
@@ -44,6 +66,12 @@ func (p *Pool) Wrap(ctx context.Context, err error) error {
 
 // Name is address and database, for answers, logs and metrics.
 func (p *Pool) Name() string { return p.core.name }
+
+// Addr is host and port of the native protocol, as the tenant spells them.
+func (p *Pool) Addr() string { return p.config.Addr }
+
+// Session is Name with the user: tenants of one session see the same tables.
+func (p *Pool) Session() string { return p.config.Username + "@" + p.core.name }
 
 // Database is the database of the tenant.
 func (p *Pool) Database() string { return p.config.Database }

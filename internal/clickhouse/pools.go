@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +38,12 @@ type Pools struct {
 	refusals map[tenant.ID]error
 	cores    map[coreKey]*core
 	retired  map[*core]func() bool // how to stop each one's end
+	files    securedFiles
 	closed   bool
+
+	// answered is the pool that a probe had an answer from last.
+	answered atomic.Pointer[core]
+	probes   sync.WaitGroup // pings under way
 }
 
 // entry is what one tenant has: its settings, and the pool made of them.
@@ -78,26 +84,8 @@ func (p *Pools) Get(id tenant.ID) (*Pool, error) {
 	return nil, fmt.Errorf("%w: tenant %s is not served", ErrNoPool, id)
 }
 
-// Ping pings every pool at once and says for each, by name, what came of it.
-func (p *Pools) Ping(ctx context.Context) map[string]error {
-	pools := p.distinct()
-	failures := make([]error, len(pools))
-	var wg sync.WaitGroup
-	for i, pool := range pools {
-		wg.Go(func() { failures[i] = pool.Ping(ctx) })
-	}
-	wg.Wait()
-	result := make(map[string]error, len(pools))
-	for i, pool := range pools {
-		result[pool.Name()] = errors.Join(result[pool.Name()], failures[i])
-	}
-	return result
-}
-
-// distinct is one tenant's pool for each set of connections.
-func (p *Pools) distinct() []*Pool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+// distinctLocked is one tenant's pool for each set of connections.
+func (p *Pools) distinctLocked() []*Pool {
 	seen := make(map[*core]bool, len(p.cores))
 	var pools []*Pool
 	for _, e := range p.tenants {
@@ -128,6 +116,7 @@ func (p *Pools) Close(ctx context.Context) error {
 		c.drain(ctx)
 		failures = append(failures, c.close())
 	}
+	p.probes.Wait() // the pools they ask are closed
 	return errors.Join(failures...)
 }
 

@@ -62,8 +62,8 @@ func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
 	poolA, _ := p.Get("a")
 	poolB, _ := p.Get("b")
 	poolC, _ := p.Get("c")
-	require.Same(t, poolA.Native(), poolB.Native())
-	require.NotSame(t, poolA.Native(), poolC.Native())
+	require.Same(t, poolA.Connections(), poolB.Connections())
+	require.NotSame(t, poolA.Connections(), poolC.Connections())
 	require.Equal(t, 7, poolA.MaxOpenConns(), "sized to the largest ask")
 	require.Equal(t, []time.Duration{time.Second, time.Minute}, []time.Duration{poolA.QueryTimeout(), poolB.QueryTimeout()})
 	require.Equal(t, "127.0.0.1:1/shared", poolA.Name())
@@ -75,7 +75,7 @@ func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
 	// The same again changes nothing.
 	require.Empty(t, p.Reconcile(tenants{"a": somewhere("shared", 3, time.Second), "b": b, "c": somewhere("other", 2, time.Second)}))
 	again, _ := p.Get("a")
-	require.Same(t, poolA.Native(), again.Native())
+	require.Same(t, poolA.Connections(), again.Connections())
 	require.Empty(t, l.waits)
 
 	// The largest ask leaves: a smaller pool, the old one after the longest timeout.
@@ -144,7 +144,7 @@ func TestAFileThatCannotBeReadIsItsTenantsFault(t *testing.T) {
 	require.Len(t, p.Reconcile(tenants{"a": bad}), 1)
 	kept, err := p.Get("a")
 	require.NoError(t, err)
-	require.Same(t, had.Native(), kept.Native())
+	require.Same(t, had.Connections(), kept.Connections())
 	bad.TLS = clickhouse.TLS{Enabled: true, CAFile: filepath.Join(t.TempDir(), "x")}
 	require.NoError(t, os.WriteFile(bad.TLS.CAFile, []byte("not a certificate"), 0o600))
 	require.ErrorContains(t, p.Reconcile(tenants{"a": bad})["a"], "no certificate")
@@ -168,13 +168,12 @@ func TestPingSaysWhichPoolAnswers(t *testing.T) {
 	p := clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { _ = p.Close(canceled()) })
 	require.Empty(t, p.Reconcile(tenants{"a": good, "b": down, "c": wrong, "d": hung, "e": good}))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	got := p.Ping(ctx)
-	require.Len(t, got, 4)
+	require.Nil(t, p.Probe(t.Context(), 2*time.Second), "one that answers is enough")
+	require.Empty(t, p.Reconcile(tenants{"b": down, "c": wrong, "d": hung}))
+	got := p.Probe(t.Context(), 2*time.Second)
+	require.Len(t, got, 3)
 	// The hung one ended with the context, not with the driver's 10 seconds.
 	require.ErrorIs(t, got[hanging.Addr()+"/"+s.Database], context.DeadlineExceeded)
-	require.NoError(t, got[s.NativeAddr+"/"+s.Database])
 	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[proxy.Addr()+"/"+s.Database]))
 	require.Equal(t, clickhouse.ClassDenied, clickhouse.Classify(got[brittle.NativeAddr+"/"+brittle.Database]))
 	require.NotContains(t, got[brittle.NativeAddr+"/"+brittle.Database].Error(), "not-the-one")
@@ -216,7 +215,7 @@ func TestNativeConnectionsOutliveTheContextTheyWereDialledWith(t *testing.T) {
 	}
 	require.Equal(t, dialled, proxy.Accepted(), "the first connection serves them all")
 	var got uint8
-	require.NoError(t, pool.Native().QueryRow(t.Context(), "SELECT 1").Scan(&got))
-	require.Equal(t, clickhouse.ClassRejected, clickhouse.Classify(pool.Native().Exec(t.Context(), "SELECT * FROM nosuch")))
+	require.NoError(t, pool.EachRow(t.Context(), "SELECT 1", func(scan clickhouse.Scan) error { return scan(&got) }))
+	require.Equal(t, clickhouse.ClassRejected, clickhouse.Classify(pool.EachRow(t.Context(), "SELECT * FROM nosuch", nil)))
 	require.NoError(t, pool.Wrap(t.Context(), nil))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -30,9 +31,9 @@ func (p *Pools) Reconcile(want map[tenant.ID]Config) map[tenant.ID]error {
 			had[id] = e
 		}
 	}
-	asked, refused := prepare(want, had)
+	asked, refused := p.prepare(want, had)
 	plan := p.fit(had, asked, refused)
-	p.apply(plan, refused)
+	p.apply(plan)
 	p.refusals = make(map[tenant.ID]error, len(refused))
 	for id, err := range refused {
 		p.refusals[id] = fmt.Errorf("%w: %w", ErrNoPool, err)
@@ -40,62 +41,89 @@ func (p *Pools) Reconcile(want map[tenant.ID]Config) map[tenant.ID]error {
 	return refused
 }
 
+// Fits returns an ErrOverCeiling that names the sum and the ceiling when the
+// tenants ask for more connections together than there may be.
+func (p *Pools) Fits(want map[tenant.ID]Config) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked, _ := p.prepare(want, nil)
+	if sum := newAccount(asked).sum; p.ceiling > 0 && sum > p.ceiling {
+		return overCeiling(sum, p.ceiling)
+	}
+	return nil
+}
+
+func overCeiling(sum, ceiling int) error {
+	return fmt.Errorf("%w: the tenants ask for %d connections together, the ceiling is %d", ErrOverCeiling, sum, ceiling)
+}
+
 // prepare reads what each tenant asks. One whose files cannot be read asks for
-// what it had.
-func prepare(want map[tenant.ID]Config, had map[tenant.ID]entry) (asked map[tenant.ID]entry, refused map[tenant.ID]error) {
+// what it had, and one that asks for nothing new keeps its entry.
+func (p *Pools) prepare(want map[tenant.ID]Config, had map[tenant.ID]entry) (asked map[tenant.ID]entry, refused map[tenant.ID]error) {
 	asked, refused = make(map[tenant.ID]entry, len(want)), map[tenant.ID]error{}
+	files := p.files.again()
 	for id, c := range want {
 		c = c.normal()
-		tls, err := c.TLS.load(c.Addr)
-		if err == nil {
+		tls, err := files.load(c.TLS, c.Addr)
+		e, known := had[id]
+		switch {
+		case err != nil:
+			refused[id] = err
+			if known {
+				asked[id] = e
+			}
+		case known && e.tls.print == tls.print && reflect.DeepEqual(e.config, c):
+			asked[id] = e
+		default:
 			key := coreKey{addr: c.Addr, database: c.Database, username: c.Username, password: c.Password, tls: tls.print}
 			asked[id] = entry{key: key, config: c, tls: tls}
-			continue
-		}
-		refused[id] = err
-		if e, ok := had[id]; ok {
-			asked[id] = e
 		}
 	}
+	p.files = files
 	return asked, refused
 }
 
 // fit decides whose wish is followed so that the sizes stay under the ceiling,
 // and notes the others in refused.
 func (p *Pools) fit(had, asked map[tenant.ID]entry, refused map[tenant.ID]error) map[tenant.ID]entry {
-	sum := total(asked)
+	sum := newAccount(asked).sum
 	if p.ceiling <= 0 || sum <= p.ceiling {
 		return asked
 	}
 	plan := maps.Clone(had)
+	account := newAccount(plan)
 	pending := slices.Sorted(maps.Keys(asked))
 	// One tenant's move may make room for another's: go on while it does.
 	for moved := true; moved; {
 		moved = false
 		pending = slices.DeleteFunc(pending, func(id tenant.ID) bool {
-			done := p.move(plan, id, asked[id])
+			done := p.move(plan, account, id, asked[id])
 			moved = moved || done
 			return done
 		})
 	}
 	for _, id := range pending {
-		refused[id] = fmt.Errorf("%w: the tenants ask for %d connections together, the ceiling is %d", ErrOverCeiling, sum, p.ceiling)
+		refused[id] = overCeiling(sum, p.ceiling)
 	}
 	return plan
 }
 
 // move lets a tenant have what it asks if that stays under the ceiling, or at
 // least takes no more than before.
-func (p *Pools) move(plan map[tenant.ID]entry, id tenant.ID, to entry) bool {
-	before := total(plan)
+func (p *Pools) move(plan map[tenant.ID]entry, account *account, id tenant.ID, to entry) bool {
+	before := account.sum
 	from, had := plan[id]
-	plan[id] = to
-	if after := total(plan); after <= p.ceiling || after <= before {
+	if had {
+		account.count(from, -1)
+	}
+	account.count(to, 1)
+	if account.sum <= p.ceiling || account.sum <= before {
+		plan[id] = to
 		return true
 	}
-	delete(plan, id)
+	account.count(to, -1)
 	if had {
-		plan[id] = from
+		account.count(from, 1)
 	}
 	return false
 }
@@ -111,27 +139,17 @@ func sizes(plan map[tenant.ID]entry) map[coreKey]size {
 	return all
 }
 
-func total(plan map[tenant.ID]entry) int {
-	sum := 0
-	for _, s := range sizes(plan) {
-		sum += s.open
-	}
-	return sum
-}
-
 // apply makes the plan's pools and retires those that are not in it.
-func (p *Pools) apply(plan map[tenant.ID]entry, refused map[tenant.ID]error) {
+func (p *Pools) apply(plan map[tenant.ID]entry) {
 	graces := p.graces()
 	want := sizes(plan)
 	cores := make(map[coreKey]*core, len(want))
 	tenants := make(map[tenant.ID]entry, len(plan))
 	for id, e := range plan {
-		c, err := p.coreFor(e, want[e.key], cores)
-		if err != nil {
-			refused[id] = fmt.Errorf("make the pool: %w", err)
-			continue
+		c := p.coreFor(e, want[e.key], cores)
+		if e.pool == nil || e.pool.core != c {
+			e.pool = &Pool{core: c, config: e.config, metrics: p.metrics}
 		}
-		e.pool = &Pool{core: c, config: e.config, metrics: p.metrics}
 		tenants[id] = e
 	}
 	for key, c := range p.cores {
@@ -142,20 +160,17 @@ func (p *Pools) apply(plan map[tenant.ID]entry, refused map[tenant.ID]error) {
 	p.tenants, p.cores = tenants, cores
 }
 
-func (p *Pools) coreFor(e entry, s size, cores map[coreKey]*core) (*core, error) {
+func (p *Pools) coreFor(e entry, s size, cores map[coreKey]*core) *core {
 	if c, ok := cores[e.key]; ok {
-		return c, nil
+		return c
 	}
 	c, ok := p.cores[e.key]
 	if !ok || c.size != s {
-		var err error
-		if c, err = newCore(e, s); err != nil {
-			return nil, err
-		}
+		c = newCore(e, s)
 		p.logger.Info("ClickHouse pool made", "pool", c.name, "user", e.config.Username, "max_open_conns", s.open)
 	}
 	cores[e.key] = c
-	return c, nil
+	return c
 }
 
 // graces are how long each pool may still be in use once it is no longer

@@ -47,6 +47,15 @@ type Response struct {
 	Summary Summary
 }
 
+// ReadAll reads the answer to its end, in a slice of its own. A failure that
+// ClickHouse meets on the way is an *Error.
+func (r *Response) ReadAll() ([]byte, error) {
+	if b, ok := r.Body.(*body); ok {
+		return b.readAll()
+	}
+	return io.ReadAll(r.Body)
+}
+
 // Summary is what ClickHouse says a statement has done so far when its answer
 // begins; for an INSERT that is all of it.
 type Summary struct {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 )
 
 // secured is a tenant's TLS with its files read. print changes when the content
@@ -15,14 +16,66 @@ import (
 type secured struct {
 	config *tls.Config
 	print  string
+	stamp  string // of the files when they were read
 }
 
-// load reads the files. host is the name to verify when none is given.
-func (t TLS) load(addr string) (secured, error) {
+// securedKey tells TLS settings apart; host is the name to verify when none is
+// given.
+type securedKey struct {
+	TLS
+	host string
+}
+
+// securedFiles remembers what was read, so that a reload reads each file once
+// and only when it is another than before.
+type securedFiles struct{ before, now map[securedKey]secured }
+
+// again returns the memory for the next look; what is not asked for then is
+// forgotten.
+func (f securedFiles) again() securedFiles {
+	return securedFiles{before: f.now, now: map[securedKey]secured{}}
+}
+
+func (f securedFiles) load(t TLS, addr string) (secured, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		host = addr
 	}
+	key := securedKey{t, host}
+	if found, ok := f.now[key]; ok {
+		return found, nil
+	}
+	stamp := t.stamp()
+	found, ok := f.before[key]
+	if !ok || found.stamp != stamp {
+		if found, err = t.load(host); err != nil {
+			return secured{}, err
+		}
+		found.stamp = stamp
+	}
+	f.now[key] = found
+	return found, nil
+}
+
+// stamp changes when a file is replaced or written.
+func (t TLS) stamp() string {
+	var stamp strings.Builder
+	for _, file := range []string{t.CAFile, t.CertFile, t.KeyFile} {
+		if file == "" {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			fmt.Fprintf(&stamp, "%v;", err)
+			continue
+		}
+		fmt.Fprintf(&stamp, "%d %d;", info.Size(), info.ModTime().UnixNano())
+	}
+	return stamp.String()
+}
+
+// load reads the files. host is the name to verify when none is given.
+func (t TLS) load(host string) (secured, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, InsecureSkipVerify: t.InsecureSkipVerify}
 	if t.ServerName != "" {
 		c.ServerName = t.ServerName

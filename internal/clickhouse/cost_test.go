@@ -1,0 +1,128 @@
+package clickhouse_test
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// many are n tenants with a database each.
+func many(n, open int) tenants {
+	all := tenants{}
+	for i := range n {
+		all[tenant.ID(fmt.Sprintf("t%04d", i))] = somewhere(fmt.Sprintf("d%04d", i), open, time.Second)
+	}
+	return all
+}
+
+func TestAPoolNobodyUsesCostsNoGoroutine(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{})
+	t.Cleanup(func() { _ = p.Close(canceled()) })
+	before := runtime.NumGoroutine()
+	require.Empty(t, p.Reconcile(many(1000, 10)))
+	require.Less(t, runtime.NumGoroutine(), before+10)
+	require.Equal(t, 1, p.Secured(), "TLS settings are shared")
+}
+
+func TestNativeConnectionsCloseWhenIdle(t *testing.T) {
+	s := clickhousetest.Start(t)
+	pool := poolOf(t, configOf(s))
+	require.False(t, pool.NativeOpen(), "nothing is dialled before it is asked for")
+	require.NoError(t, pool.Ping(t.Context()))
+	require.True(t, pool.NativeOpen())
+	require.Eventually(t, func() bool { return !pool.NativeOpen() }, 20*time.Second, 20*time.Millisecond)
+	require.NoError(t, pool.Ping(t.Context()), "and open again")
+}
+
+func TestFitsNamesTheSumAndTheCeiling(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 100})
+	require.NoError(t, p.Fits(many(10, 10)))
+	err := p.Fits(many(11, 10))
+	require.ErrorIs(t, err, clickhouse.ErrOverCeiling)
+	require.ErrorContains(t, err, "110")
+	require.ErrorContains(t, err, "100")
+	shared := tenants{"a": somewhere("one", 60, 0), "b": somewhere("one", 100, 0), "c": somewhere("one", 100, 0)}
+	require.NoError(t, p.Fits(shared), "a shared pool counts once")
+	require.NoError(t, clickhouse.NewPools(clickhouse.Options{}).Fits(many(1000, 10)), "no ceiling")
+}
+
+// The sizes stay under the ceiling whatever tenants ask for, and in whatever
+// order; who asks for nothing new is never refused.
+func TestManyTenantsUnderTheCeiling(t *testing.T) {
+	const ceiling = 5000
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: ceiling, AfterFunc: (&later{}).after})
+	want := many(1000, 5)
+	require.Empty(t, p.Reconcile(want))
+	for i := range 10 {
+		id := tenant.ID(fmt.Sprintf("t%04d", i))
+		want[id] = somewhere(fmt.Sprintf("d%04d", i), 6, time.Second)
+	}
+	want["t0500"] = somewhere("d0501", 5, time.Second) // frees its five
+	refused := p.Reconcile(want)
+	require.Len(t, refused, 5)
+	sum, seen := 0, map[any]bool{}
+	for id := range want {
+		pool, err := p.Get(id)
+		require.NoError(t, err, "who had a pool keeps one")
+		if !seen[pool.Connections()] {
+			seen[pool.Connections()] = true
+			sum += pool.MaxOpenConns()
+		}
+	}
+	require.LessOrEqual(t, sum, ceiling)
+}
+
+func TestTLSFilesAreReadAgainWhenTheyChange(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{AfterFunc: (&later{}).after})
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	c := somewhere("a", 1, 0)
+	c.TLS = clickhouse.TLS{Enabled: true, CAFile: file}
+	require.NoError(t, os.WriteFile(file, []byte("not yet"), 0o600))
+	require.ErrorContains(t, p.Reconcile(tenants{"a": c})["a"], "no certificate")
+	server := httptest.NewTLSServer(nil)
+	t.Cleanup(server.Close)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(file, certificate, 0o600))
+	require.Empty(t, p.Reconcile(tenants{"a": c}))
+	first, _ := p.Get("a")
+	require.Empty(t, p.Reconcile(tenants{"a": c}))
+	same, _ := p.Get("a")
+	require.Same(t, first, same, "unchanged settings and files keep the pool")
+	require.NoError(t, os.WriteFile(file, append(certificate, certificate...), 0o600))
+	require.Empty(t, p.Reconcile(tenants{"a": c}))
+	renewed, _ := p.Get("a")
+	require.NotSame(t, first.Connections(), renewed.Connections())
+}
+
+func TestAPasswordChangeRepointsItsTenantAlone(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{AfterFunc: (&later{}).after})
+	a, b, c := somewhere("a", 1, 0), somewhere("a", 1, 0), somewhere("a", 1, 0)
+	c.Username = "v"
+	require.Empty(t, p.Reconcile(tenants{"a": a, "b": b, "c": c}))
+	poolA, _ := p.Get("a")
+	poolB, _ := p.Get("b")
+	poolC, _ := p.Get("c")
+	require.Same(t, poolA.Connections(), poolB.Connections())
+	require.NotSame(t, poolA.Connections(), poolC.Connections(), "another user, other connections")
+	require.NotEqual(t, poolA.Session(), poolC.Session())
+	a.Password = "new"
+	require.Empty(t, p.Reconcile(tenants{"a": a, "b": b, "c": c}))
+	movedA, _ := p.Get("a")
+	keptB, _ := p.Get("b")
+	keptC, _ := p.Get("c")
+	require.NotSame(t, poolA.Connections(), movedA.Connections())
+	require.Same(t, poolB, keptB)
+	require.Same(t, poolC, keptC)
+	require.Equal(t, poolA.Session(), movedA.Session(), "no password in it")
+}
