@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -139,7 +138,7 @@ func (s *Server) readRows(ctx context.Context, c *call, statement clickhouse.Req
 		return nil, "", err
 	}
 	defer response.Body.Close()
-	if result, err = io.ReadAll(response.Body); err != nil {
+	if result, err = response.ReadAll(); err != nil {
 		return nil, "", fmt.Errorf("read result: %w", err)
 	}
 	return result, response.ContentType, nil

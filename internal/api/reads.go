@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -96,7 +95,12 @@ func (q read) key(id tenant.ID) cache.Key {
 
 func addSorted(k *cache.KeyWriter, values map[string]string) {
 	k.Add(strconv.Itoa(len(values)))
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+	names := make([]string, 0, 24) // more than most statements have; more is no fault
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		k.Add(name).Add(values[name])
 	}
 }

@@ -53,13 +53,20 @@ type Token struct {
 // KeyWriter hashes the parts of a question.
 type KeyWriter struct {
 	tenant tenant.ID
-	hash   hash.Hash
+	hash   hash.Hash // nil while everything fits buf
 	buf    []byte
 }
 
+// Sizes of a KeyWriter's buffer, in bytes: what a usual question takes, and
+// what is held at most.
+const (
+	usualQuestion = 1536
+	maxBuffered   = 4 << 10
+)
+
 // NewKey begins the key of a tenant's question.
 func NewKey(id tenant.ID) *KeyWriter {
-	return &KeyWriter{tenant: id, hash: sha256.New(), buf: make([]byte, 0, 512)}
+	return &KeyWriter{tenant: id, buf: make([]byte, 0, usualQuestion)}
 }
 
 // Add adds a part. Parts are told apart by their length: "a", "bc" is another
@@ -67,7 +74,7 @@ func NewKey(id tenant.ID) *KeyWriter {
 func (k *KeyWriter) Add(part string) *KeyWriter {
 	k.buf = binary.AppendUvarint(k.buf, uint64(len(part)))
 	k.buf = append(k.buf, part...)
-	if len(k.buf) > 4<<10 {
+	if len(k.buf) > maxBuffered {
 		k.flush()
 	}
 	return k
@@ -82,12 +89,18 @@ func (k *KeyWriter) AddBytes(part []byte) *KeyWriter {
 }
 
 func (k *KeyWriter) flush() {
+	if k.hash == nil {
+		k.hash = sha256.New()
+	}
 	_, _ = k.hash.Write(k.buf)
 	k.buf = k.buf[:0]
 }
 
 // Key returns the key of what was added.
 func (k *KeyWriter) Key() Key {
+	if k.hash == nil {
+		return Key{Tenant: k.tenant, Sum: sha256.Sum256(k.buf)}
+	}
 	k.flush()
 	key := Key{Tenant: k.tenant}
 	k.hash.Sum(key.Sum[:0])

@@ -57,10 +57,11 @@ type ReadsOptions struct {
 // Reads answer from the cache, and run one query for equal questions that miss
 // at once. A query goes on while anyone waits for it.
 type Reads struct {
-	cache   Cache
-	logger  *slog.Logger
-	now     func() time.Time
-	metrics *metrics
+	cache    Cache
+	logger   *slog.Logger
+	now      func() time.Time
+	metrics  *metrics
+	encoders Encoders
 
 	mu      sync.Mutex
 	flights map[Key]*flight
@@ -81,9 +82,11 @@ func NewReads(o ReadsOptions) *Reads {
 	}
 }
 
-// flight is one query that runs, and who waits for it.
+// flight is one query that runs, on the goroutine of who began it, and who
+// waits for it.
 type flight struct {
 	token  Token
+	run    context.Context // of the query: it ends when nobody waits
 	cancel context.CancelFunc
 	// waiters is guarded by Reads.mu.
 	waiters int
@@ -97,7 +100,8 @@ type flight struct {
 }
 
 // Get answers the query. The error is Run's, or the context's when it ended
-// first. It panics with what Run panicked with.
+// first; who runs the query for others stays until they are answered. It
+// panics with what Run panicked with.
 func (r *Reads) Get(ctx context.Context, q Query) (*Value, Outcome, error) {
 	value, token := r.cache.Lookup(ctx, q.Key)
 	if value != nil {
@@ -105,15 +109,22 @@ func (r *Reads) Get(ctx context.Context, q Query) (*Value, Outcome, error) {
 		return value, Hit, nil
 	}
 	deps := q.Dependencies(ctx)
-	f, joined := r.board(ctx, q, token, deps)
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		r.leave(q.Key, f)
-		return nil, Miss, context.Cause(ctx)
+	f, joined := r.board(ctx, q.Key, token, deps)
+	if joined {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			r.leave(q.Key, f)
+			return nil, Miss, context.Cause(ctx)
+		}
+	} else {
+		r.pilot(ctx, q, f, deps)
 	}
 	if f.fault != nil {
 		panic(f.fault)
+	}
+	if !joined && ctx.Err() != nil {
+		return nil, Miss, context.Cause(ctx)
 	}
 	outcome := f.outcome
 	if joined && outcome == Miss {
@@ -133,25 +144,34 @@ func (r *Reads) Peek(ctx context.Context, key Key) *Value {
 }
 
 // board joins the query that runs for the same question, unless something was
-// written since it began, or begins one.
-func (r *Reads) board(ctx context.Context, q Query, token Token, deps Dependencies) (f *flight, joined bool) {
+// written since it began. Else it makes a flight, which the caller is to run.
+func (r *Reads) board(ctx context.Context, key Key, token Token, deps Dependencies) (f *flight, joined bool) {
 	r.mu.Lock()
-	f = r.flights[q.Key]
+	f = r.flights[key]
 	if f != nil {
 		f.waiters++ // keeps it alive while it is looked at
 		r.mu.Unlock()
 		if r.cache.Current(ctx, f.token, deps.Tables) {
 			return f, true
 		}
-		r.leave(q.Key, f)
+		r.leave(key, f)
 		r.mu.Lock()
 	}
 	defer r.mu.Unlock()
-	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	f = &flight{token: token, cancel: cancel, waiters: 1, done: make(chan struct{})}
-	r.flights[q.Key] = f
-	r.running.Go(func() { r.fly(run, q, f, deps) })
+	f = &flight{token: token, waiters: 1, done: make(chan struct{})}
+	f.run, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.flights[key] = f
+	r.running.Add(1)
 	return f, false
+}
+
+// pilot runs the query of a flight on the caller's goroutine. When the caller
+// leaves, it is one waiter less.
+func (r *Reads) pilot(ctx context.Context, q Query, f *flight, deps Dependencies) {
+	defer r.running.Done()
+	stop := context.AfterFunc(ctx, func() { r.leave(q.Key, f) })
+	defer stop()
+	r.fly(f.run, q, f, deps)
 }
 
 // leave is a waiter that goes. The last one ends the query, which nobody joins
@@ -201,7 +221,7 @@ func (r *Reads) fly(ctx context.Context, q Query, f *flight, deps Dependencies) 
 // keep files the value. It happens before the flight ends, so that who comes
 // later finds one or the other.
 func (r *Reads) keep(ctx context.Context, token Token, value *Value, ttl time.Duration) {
-	kept, err := value.Compressed()
+	kept, err := r.encoders.Compress(value)
 	if err != nil {
 		r.logger.ErrorContext(ctx, "a result is not kept", "error", err)
 		return

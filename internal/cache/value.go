@@ -1,13 +1,10 @@
 package cache
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"io"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -51,45 +48,6 @@ func NewValue(body []byte, contentType string, tables []string) *Value {
 		ContentType: contentType, Tables: tables, Size: len(body), plain: body,
 		ETag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:16]) + `"`,
 	}
-}
-
-// Compressed returns the value in the forms in which it is kept: small bodies
-// as they are, larger ones as clients ask for them.
-func (v *Value) Compressed() (*Value, error) {
-	if v.Size <= squeezeAbove || v.plain == nil {
-		return v, nil
-	}
-	kept := *v
-	var out bytes.Buffer
-	if err := squeezeGzip(&out, v.plain); err != nil {
-		return nil, fmt.Errorf("compress a result: %w", err)
-	}
-	if out.Len() < v.Size {
-		kept.gzip = bytes.Clone(out.Bytes())
-	}
-	if v.Size <= plainBelow {
-		return &kept, nil
-	}
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, fmt.Errorf("compress a result: %w", err)
-	}
-	defer encoder.Close()
-	if packed := encoder.EncodeAll(v.plain, nil); len(packed) < v.Size {
-		kept.zstd, kept.plain = bytes.Clone(packed), nil
-	}
-	return &kept, nil
-}
-
-func squeezeGzip(out io.Writer, body []byte) error {
-	w, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(body); err != nil {
-		return err
-	}
-	return w.Close()
 }
 
 // Weight is what the value takes in memory, in bytes.

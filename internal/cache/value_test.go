@@ -21,7 +21,7 @@ func TestValueIsKeptReadyToSend(t *testing.T) {
 		{0, true, false, false}, {1000, true, false, false}, {5000, true, true, false}, {100_000, false, true, true},
 	} {
 		body := []byte(strings.Repeat("0123456789", c.size/10))
-		v, err := cache.NewValue(body, "text/plain", nil).Compressed()
+		v, err := new(cache.Encoders).Compress(cache.NewValue(body, "text/plain", nil))
 		require.NoError(t, err)
 		_, plain := v.Encoded(cache.EncodingPlain)
 		zipped, gzipped := v.Encoded(cache.EncodingGzip)

@@ -68,7 +68,7 @@ func key(id tenant.ID, question string) cache.Key { return cache.NewKey(id).Add(
 
 func value(t *testing.T, body string, tables ...string) *cache.Value {
 	t.Helper()
-	v, err := cache.NewValue([]byte(body), "application/json", tables).Compressed()
+	v, err := new(cache.Encoders).Compress(cache.NewValue([]byte(body), "application/json", tables))
 	require.NoError(t, err)
 	return v
 }
