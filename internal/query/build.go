@@ -57,7 +57,8 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 	}
 	// Names that the qualifier must not be confused with: a column "a.b" is
 	// read as a member of something called a, and an alias may be any text.
-	taken := []string{table.Name}
+	taken := make([]string, 1, len(table.Record.Columns())+len(doc.Aggregations)+2)
+	taken[0] = table.Name
 	for _, def := range table.Record.Columns() {
 		taken = append(taken, def.Name)
 	}
@@ -84,7 +85,7 @@ func (b *builder) check() *Error {
 	if d.Int64 != "" && d.Int64 != "number" && d.Int64 != "string" {
 		return invalid(`int64: want "number" or "string", not %q`, shorten(d.Int64))
 	}
-	if len(b.cols.readable()) == 0 {
+	if !b.cols.any() {
 		return &Error{Code: CodeColumnNotAllowed, Message: "this role may read no column of the table"}
 	}
 	return nil
@@ -202,8 +203,12 @@ func (b *builder) limit() (n int64, limited bool) {
 	return n, limited || b.doc.Offset.N > 0
 }
 
+// usualStatement is room for the text of a statement, in bytes.
+const usualStatement = 512
+
 func (b *builder) sql() string {
 	var s strings.Builder
+	s.Grow(usualStatement)
 	s.WriteString("SELECT ")
 	for i, out := range b.selected {
 		if i > 0 {

@@ -70,13 +70,19 @@ func (c *columns) compile(index int) column {
 // readable lists the names of the columns that the caller may read, in the
 // table's order.
 func (c *columns) readable() []string {
-	var names []string
-	for _, def := range c.table.Record.Columns() {
+	defs := c.table.Record.Columns()
+	names := make([]string, 0, len(defs))
+	for _, def := range defs {
 		if readable(def) && c.grant.Allows(def.Name) {
 			names = append(names, def.Name)
 		}
 	}
 	return names
+}
+
+// any reports whether the caller may read a column at all.
+func (c *columns) any() bool {
+	return slices.ContainsFunc(c.table.Record.Columns(), func(def record.Column) bool { return readable(def) && c.grant.Allows(def.Name) })
 }
 
 func readable(def record.Column) bool { return def.DefaultKind != record.DefaultEphemeral }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/wavehouse/wavehouse/internal/policy"
@@ -24,10 +25,14 @@ func (f Format) clickhouse() string {
 	return "JSONEachRow"
 }
 
+// usualSettings is room for the settings of a statement.
+const usualSettings = 20
+
 // settings pins how the statement runs and how its answer is rendered: every
 // path of the product that shows a value shows it the same way.
 func settings(doc *Document, grant *policy.BoundSelect, o Options) map[string]string {
-	s := grant.Settings()
+	s := make(map[string]string, usualSettings)
+	maps.Copy(s, grant.Settings())
 	pin(s, doc.Int64 == "string", o)
 	return s
 }
@@ -61,7 +66,8 @@ func maxResultBytes(o Options) int64 {
 // ReadSettings are the settings of a statement that is written elsewhere: it
 // only reads, and its answer is rendered as those of structured queries are.
 func ReadSettings(f Format, quoteInt64 bool) map[string]string {
-	s := map[string]string{"default_format": f.clickhouse()}
+	s := make(map[string]string, usualSettings)
+	s["default_format"] = f.clickhouse()
 	pin(s, quoteInt64, Options{Format: f})
 	return s
 }

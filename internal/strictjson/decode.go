@@ -57,6 +57,20 @@ type decoder struct {
 	doc    *Document
 	ignore []string
 	faults faults
+	// known are the fields of the struct types that were met.
+	known map[reflect.Type]map[string]int
+}
+
+func (c *decoder) fieldsOf(t reflect.Type) map[string]int {
+	known, ok := c.known[t]
+	if !ok {
+		if c.known == nil {
+			c.known = make(map[reflect.Type]map[string]int, 4)
+		}
+		known = fieldsOf(t)
+		c.known[t] = known
+	}
+	return known
 }
 
 // value stores n in v. tag is the struct tag of the field that v is, "" when it
@@ -135,7 +149,7 @@ func (c *decoder) object(n *node, v reflect.Value, path string) {
 	if !c.want(n, kindObject, path) {
 		return
 	}
-	known := fieldsOf(v.Type())
+	known := c.fieldsOf(v.Type())
 	for _, f := range n.fields {
 		index, ok := known[f.key]
 		switch {

@@ -50,10 +50,24 @@ type parser struct {
 	data   []byte
 	pos    int
 	depth  int
-	path   []string
+	path   []segment
 	lines  lines
 	faults faults
 	broken bool
+}
+
+// segment is one step of a path: a key, or an index where there is none. It is
+// spelled when there is a fault to show.
+type segment struct {
+	key   string
+	index int // -1 for a key
+}
+
+func (s segment) String() string {
+	if s.index < 0 {
+		return Join("", s.key)
+	}
+	return Index("", s.index)
 }
 
 func (p *parser) document() *node {
@@ -126,7 +140,7 @@ func (p *parser) member(n *node, seen map[string]bool) {
 	}
 	p.pos++
 	p.space()
-	p.path = append(p.path, Join("", key))
+	p.path = append(p.path, segment{key: key, index: -1})
 	if seen[key] {
 		p.faultAt(start, "the key is repeated")
 	}
@@ -141,7 +155,7 @@ func (p *parser) array(n *node) {
 		return
 	}
 	for p.space(); p.peek() != ']'; {
-		p.path = append(p.path, Index("", len(n.items)))
+		p.path = append(p.path, segment{index: len(n.items)})
 		n.items = append(n.items, p.value())
 		p.path = p.path[:len(p.path)-1]
 		if p.broken || !p.separator(']') {
@@ -229,13 +243,17 @@ func (p *parser) number() string {
 }
 
 func (p *parser) str() string {
-	start := p.pos
+	start, plain := p.pos, true
 	for p.pos++; p.pos < len(p.data); p.pos++ {
 		switch c := p.data[p.pos]; {
 		case c == '\\':
+			plain = false
 			p.pos++
 		case c == '"':
 			p.pos++
+			if raw := p.data[start+1 : p.pos-1]; plain && utf8.Valid(raw) {
+				return string(raw)
+			}
 			return p.unquote(start)
 		case c < ' ':
 			p.syntax("a string holds a raw control character; write it as an escape")
@@ -288,11 +306,12 @@ func (p *parser) syntax(message string) {
 
 func (p *parser) faultAt(offset int, message string) {
 	path := ""
-	for _, segment := range p.path {
-		if path != "" && segment[0] != '[' {
+	for _, s := range p.path {
+		text := s.String()
+		if path != "" && text[0] != '[' {
 			path += "."
 		}
-		path += segment
+		path += text
 	}
 	p.faults.add(Fault{Path: path, Line: p.lines.at(offset), Message: message})
 }
