@@ -25,6 +25,8 @@ var (
 	ErrTooLarge = errors.New("chunk is too large")
 	// ErrNoDeadLetters: the tenant never parked a row and is not served.
 	ErrNoDeadLetters = errors.New("no dead letters")
+	// ErrBadCursor: the cursor is none of the list it was given for.
+	ErrBadCursor = errors.New("cursor is not of this list")
 	// ErrClosed: the broker is closed.
 	ErrClosed = errors.New("queue is closed")
 	// ErrBudgetNotApplied: the tenant's queue keeps its former budget.
@@ -157,6 +159,9 @@ type DeadLetter struct {
 	SourceRow int
 	// ID names the dead letter within its tenant; set by the store.
 	ID string
+	// KeepOlder has Park fail with ErrFull where storing the letter would push
+	// out older ones. It is not stored.
+	KeepOlder bool
 }
 
 // DeadLetterPage is one page of a listing.
@@ -171,12 +176,17 @@ type DeadLetterStore interface {
 	// Counts are exact, per table; tables without letters are absent.
 	Counts(ctx context.Context) (map[string]uint64, error)
 	// List pages through one table's letters, oldest first; limit is 1 to
-	// 1000; cursor "" starts.
+	// 1000; cursor "" starts, and a letter's ID goes on behind it. The error is
+	// ErrBadCursor for a cursor that is neither.
 	List(ctx context.Context, table string, limit int, cursor string) (DeadLetterPage, error)
 	// Get returns one letter; ok is false when it is gone.
 	Get(ctx context.Context, id string) (letter DeadLetter, ok bool, err error)
-	// Discard removes letters and says how many there were.
+	// Discard removes letters and says how many there were. Of calls for the
+	// same letter at the same time one counts it.
 	Discard(ctx context.Context, ids ...string) (int, error)
+	// DiscardThrough removes a table's letters up to and including id, which
+	// may be gone itself, and says how many there were. It is made for many.
+	DiscardThrough(ctx context.Context, table, id string) (int, error)
 }
 
 // PurgeReport says what a Purge removed.
@@ -198,6 +208,9 @@ type TenantStatus struct {
 	OldestPending time.Time
 	// Err says why the tenant's queue cannot be opened, nil when it can.
 	Err error
+	// Kept says that the queue is stored: a tenant that only has a budget keeps
+	// nothing.
+	Kept bool
 }
 
 // Status is the broker's health.

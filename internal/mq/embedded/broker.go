@@ -134,8 +134,7 @@ func (b *Broker) recover(ctx context.Context) error {
 			q.recovered(&q.ingest, q.adoptIngest(info))
 		} else if t, ok := tenantOf(info.Config.Name, letterPrefix); ok {
 			q := b.queueLocked(t)
-			q.setLetterCap(info.Config.MaxBytes)
-			q.recovered(&q.letters, nil)
+			q.recovered(&q.letters, q.adoptLetters(ctx, info))
 		}
 	}
 	return b.reportUnopened(ctx, known)
@@ -179,9 +178,6 @@ func (b *Broker) queueLocked(t tenant.ID) *queue {
 	if q == nil {
 		q = newQueue(b, t)
 		b.queues[t] = q
-		if b.consumer != nil {
-			b.consumer.attach(q)
-		}
 	}
 	return q
 }

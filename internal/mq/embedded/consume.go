@@ -40,7 +40,9 @@ func (b *Broker) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(m
 	}
 	b.consumer = c
 	for _, q := range b.queues {
-		c.attach(q)
+		if q.ingest.open.Load() {
+			c.attach(q)
+		}
 	}
 	context.AfterFunc(ctx, func() { _ = c.Stop(context.Background()) })
 	return c, nil
@@ -54,10 +56,24 @@ func (c *consumption) attach(q *queue) {
 	}
 	s := newSource(c, q)
 	q.mu.Lock()
+	if q.source != nil && q.source.c == c {
+		q.mu.Unlock()
+		return
+	}
 	q.source = s
 	s.next = q.acked.floor + 1
 	q.mu.Unlock()
 	c.sources.Go(s.run)
+}
+
+// deliver starts delivery of a queue whose ingest stream was just opened. One
+// that was never used has nothing to deliver, and costs no goroutine.
+func (b *Broker) deliver(q *queue) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.consumer != nil {
+		b.consumer.attach(q)
+	}
 }
 
 // Failed implements mq.Consumption.

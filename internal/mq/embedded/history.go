@@ -43,6 +43,9 @@ func (q *queue) makeRoom(ctx context.Context) bool {
 // purge removes what is acknowledged below seq and says how much that was.
 // ackMu is held, so that nothing else moves the start of the stream.
 func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
+	if err := q.b.space.notes(); err != nil {
+		return 0, err
+	}
 	q.mu.Lock()
 	seq = min(seq, q.acked.floor+1)
 	first := q.first

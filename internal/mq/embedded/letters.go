@@ -100,7 +100,7 @@ func (s *letterStore) List(ctx context.Context, table string, limit int, cursor 
 	if cursor != "" {
 		of, seq, ok := parseLetterID(cursor)
 		if !ok || of != epoch {
-			return mq.DeadLetterPage{}, fmt.Errorf("list dead letters: cursor %q is not of this list", cursor)
+			return mq.DeadLetterPage{}, fmt.Errorf("list dead letters: %w: %q", mq.ErrBadCursor, cursor)
 		}
 		after = seq
 	}
@@ -155,62 +155,6 @@ func (s *letterStore) Get(ctx context.Context, id string) (mq.DeadLetter, bool, 
 		return mq.DeadLetter{}, false, fmt.Errorf("read dead letter %s: %w", id, err)
 	}
 	return letter(&m, epoch), true, nil
-}
-
-// Discard implements mq.DeadLetterStore.
-func (s *letterStore) Discard(ctx context.Context, ids ...string) (int, error) {
-	q, ctx, done, err := s.use(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	if q == nil {
-		return 0, nil
-	}
-	epoch, err := s.epoch(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n, err := q.discard(ctx, epoch, ids)
-	if n > 0 && q.asked() != q.current() {
-		_ = q.applyBudget(ctx, false) // logged; the letters are discarded
-	}
-	return n, err
-}
-
-// discard deletes letters while no other letter comes or goes, so that what
-// the stream drops by itself can be told apart.
-func (q *queue) discard(ctx context.Context, epoch uint64, ids []string) (n int, err error) {
-	select {
-	case q.letters.turn <- struct{}{}:
-		defer func() { <-q.letters.turn }()
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-	stream, err := q.b.link.js.Stream(ctx, letterStream(q.tenant))
-	if err != nil {
-		return 0, fmt.Errorf("discard dead letters: %w", err)
-	}
-	for _, id := range ids {
-		of, seq, ok := parseLetterID(id)
-		if !ok || of != epoch {
-			continue
-		}
-		switch err := stream.DeleteMsg(ctx, seq); {
-		case err == nil:
-			n++
-		case q.hasLetter(ctx, seq):
-			return n, fmt.Errorf("discard dead letter %s: %w", id, err)
-		}
-	}
-	q.b.metrics.discarded.WithLabelValues(string(q.tenant)).Add(float64(n))
-	return n, nil
-}
-
-// hasLetter tells a letter that is gone from one that could not be deleted.
-func (q *queue) hasLetter(ctx context.Context, seq uint64) bool {
-	_, err := q.b.reads.one(ctx, letterStream(q.tenant), seq)
-	return !errors.Is(err, errNoMessage)
 }
 
 func (s *letterStore) epoch(ctx context.Context) (uint64, error) {

@@ -123,6 +123,9 @@ func (d *depths) Collect(ch chan<- prometheus.Metric) {
 	states := d.b.states(ctx)
 	for _, q := range d.b.all() {
 		st := q.status(states)
+		if !st.Kept {
+			continue
+		}
 		for desc, v := range map[*prometheus.Desc]float64{
 			d.chunks: float64(st.Chunks), d.bytes: float64(st.Bytes), d.pending: float64(st.Pending),
 			d.budget: float64(st.Budget), d.parked: float64(st.DeadLetters),

@@ -96,13 +96,20 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 // After a failure the next attempt is made no sooner than the open interval
 // later, unless now is true; callers meanwhile get the same error.
 func (q *queue) openIngest(ctx context.Context, now bool) error {
-	return q.open(ctx, &q.ingest, now, func() error {
+	if q.ingest.open.Load() {
+		return nil
+	}
+	err := q.open(ctx, &q.ingest, now, func() error {
 		info, err := q.obtain(ctx, ingestConfig(q.tenant, q.asked(), q.b.o.DuplicateWindow))
 		if err != nil {
 			return err
 		}
 		return q.adoptIngest(info)
 	})
+	if err == nil {
+		q.b.deliver(q)
+	}
+	return err
 }
 
 // openLetters is openIngest for the dead-letter stream.
@@ -112,9 +119,22 @@ func (q *queue) openLetters(ctx context.Context, now bool) error {
 		if err != nil {
 			return err
 		}
-		q.setLetterCap(info.Config.MaxBytes)
-		return nil
+		return q.adoptLetters(ctx, info)
 	})
+}
+
+// adoptLetters takes over the dead-letter stream. One that was made before
+// letters were stored in batches learns to take them.
+func (q *queue) adoptLetters(ctx context.Context, info *jetstream.StreamInfo) error {
+	if !info.Config.AllowAtomicPublish {
+		cfg := letterConfig(q.tenant, 0)
+		cfg.MaxBytes = info.Config.MaxBytes
+		if err := q.b.link.update(context.WithoutCancel(ctx), cfg); err != nil {
+			return err
+		}
+	}
+	q.setLetterCap(info.Config.MaxBytes)
+	return nil
 }
 
 func (q *queue) open(ctx context.Context, o *opening, now bool, attempt func() error) error {

@@ -14,6 +14,10 @@ const (
 	// than 1 GiB.
 	reserveShare = 20
 	maxReserve   = 1 << 30
+	// notesRoom is what must be free for a purge, but no more than half the
+	// reserve. The store writes down what it purges; one that cannot, because
+	// not a byte is left, locks itself up for good.
+	notesRoom = 2 << 20
 	// recheckBytes is how much may be published between two looks.
 	recheckBytes = 32 << 20
 )
@@ -73,6 +77,18 @@ func (s *space) check() {
 		s.cause.Store(nil)
 		s.log.Info("queue volume has room again: ingest is accepted", "free", free, "total", total)
 	}
+}
+
+// notes is the reason not to purge, or nil.
+func (s *space) notes() error {
+	free, total, err := s.ask()
+	if err != nil {
+		return nil // not to know is no reason
+	}
+	if need := min(notesRoom, total/(2*reserveShare)); free < need {
+		return fmt.Errorf("%w: the volume has %d of %d bytes free, less than a purge needs", mq.ErrFull, free, total)
+	}
+	return nil
 }
 
 // unknown keeps the last verdict: not to know is no reason to refuse.

@@ -50,6 +50,7 @@ func (q *queue) status(states map[string]jetstream.StreamState) mq.TenantStatus 
 		Chunks: in.Msgs, Bytes: in.Bytes, Budget: q.current(),
 		DeadLetters: states[letterStream(q.tenant)].Msgs,
 		Err:         errors.Join(q.ingest.failure(), q.letters.failure()),
+		Kept:        q.kept(),
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -57,6 +58,25 @@ func (q *queue) status(states map[string]jetstream.StreamState) mq.TenantStatus 
 		st.Pending = q.last - q.acked.floor - q.acked.above.count()
 	}
 	return st
+}
+
+// kept reports whether any of the queue is on disk, or may be.
+func (q *queue) kept() bool {
+	return q.ingest.open.Load() || q.letters.open.Load() || q.unopened()
+}
+
+func (q *queue) unopened() bool { return q.ingest.failure() != nil || q.letters.failure() != nil }
+
+// Unopened lists the tenants whose streams could not be opened when that was
+// tried last. SetBudget tries them again.
+func (b *Broker) Unopened() []tenant.ID {
+	var ids []tenant.ID
+	for _, q := range b.all() {
+		if q.unopened() {
+			ids = append(ids, q.tenant)
+		}
+	}
+	return ids
 }
 
 // oldestPending is when the first unacknowledged chunk was stored.

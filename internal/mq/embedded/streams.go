@@ -36,7 +36,7 @@ func letterConfig(t tenant.ID, budget int64) jetstream.StreamConfig {
 		Name: letterStream(t), Subjects: []string{"dlq." + string(t) + ".>"},
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
 		Discard: jetstream.DiscardOld, MaxBytes: max(budget/deadLetterShare, 1), MaxMsgs: -1, MaxMsgSize: -1,
-		Duplicates: time.Second, AllowDirect: true, Replicas: 1,
+		Duplicates: time.Second, AllowDirect: true, Replicas: 1, AllowAtomicPublish: true,
 	}
 }
 

@@ -51,7 +51,7 @@ func (b *Broker) supervise() {
 
 func (b *Broker) watchSpace() {
 	b.space.check()
-	if b.space.full(0) == nil {
+	if b.space.full(0) == nil || b.space.notes() != nil {
 		return
 	}
 	for _, q := range b.all() {

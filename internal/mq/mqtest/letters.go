@@ -2,6 +2,7 @@ package mqtest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ func letterCases() []testCase {
 		{name: "letters/counted per table", needs: anyBroker, run: letterCounts},
 		{name: "letters/listed by cursor", needs: anyBroker, run: letterPages},
 		{name: "letters/discarded", needs: anyBroker, run: letterDiscard},
+		{name: "letters/discarded up to one", needs: anyBroker, run: letterDiscardThrough},
+		{name: "letters/each leaves once", needs: anyBroker, run: letterDiscardOnce},
+		{name: "letters/very many, and large ones", needs: anyBroker, run: letterMany},
 		{name: "letters/smaller budget does not drop them", needs: func(c Capabilities) bool { return c.PerTenantBudget }, run: letterBudget},
 	}
 }
@@ -132,7 +136,11 @@ func letterPages(t *testing.T, s Store) {
 		require.Error(t, err)
 	}
 	_, err := store.List(t.Context(), "a", 4, "garbage")
-	require.Error(t, err)
+	require.ErrorIs(t, err, mq.ErrBadCursor)
+	third := list(t, store, "a")[2].ID
+	page, err := store.List(t.Context(), "a", 1, third)
+	require.NoError(t, err)
+	require.Equal(t, "row 3", string(page.Letters[0].Row), "a letter's id is a cursor")
 }
 
 func letterDiscard(t *testing.T, s Store) {
@@ -149,6 +157,102 @@ func letterDiscard(t *testing.T, s Store) {
 	b = reopen(t, s, b)
 	left := list(t, lettersOf(t, b, "birch"), "a")
 	require.Equal(t, []mq.DeadLetter{letters[0], letters[2], letters[4]}, left)
+}
+
+func letterDiscardThrough(t *testing.T, s Store) {
+	b := open(t, s)
+	store := lettersOf(t, b, "birch")
+	n, err := store.DiscardThrough(t.Context(), "a", "x")
+	require.NoError(t, err)
+	require.Zero(t, n)
+	park(t, b, "birch", "a", 5)
+	park(t, b, "birch", "a.b", 3)
+	park(t, b, "birch", "a", 5)
+	letters, others := list(t, store, "a"), list(t, store, "a.b")
+	n, err = store.Discard(t.Context(), letters[1].ID, letters[3].ID)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	n, err = store.DiscardThrough(t.Context(), "a", letters[3].ID)
+	require.NoError(t, err)
+	require.Equal(t, 2, n, "those that are left, up to one that is gone")
+	n, err = store.DiscardThrough(t.Context(), "a", letters[6].ID)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	b = reopen(t, s, b)
+	require.Equal(t, letters[7:], list(t, lettersOf(t, b, "birch"), "a"))
+	require.Equal(t, others, list(t, lettersOf(t, b, "birch"), "a.b"))
+	n, err = lettersOf(t, b, "birch").DiscardThrough(t.Context(), "a", letters[9].ID)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	counts, err := lettersOf(t, b, "birch").Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"a.b": 3}, counts)
+}
+
+func letterDiscardOnce(t *testing.T, s Store) {
+	b := open(t, s)
+	park(t, b, "birch", "a", 200)
+	letters := list(t, lettersOf(t, b, "birch"), "a")
+	var ids []string
+	for _, l := range letters {
+		ids = append(ids, l.ID)
+	}
+	counted := make(chan int, 4)
+	for i := range 4 {
+		store := lettersOf(t, b, "birch")
+		go func() {
+			var n int
+			var err error
+			if i%2 == 0 {
+				n, err = store.Discard(t.Context(), ids...)
+			} else {
+				n, err = store.DiscardThrough(t.Context(), "a", ids[len(ids)-1])
+			}
+			if err != nil {
+				n = -1000
+			}
+			counted <- n
+		}()
+	}
+	total := 0
+	for range 4 {
+		total += <-counted
+	}
+	require.Equal(t, 200, total)
+}
+
+func letterMany(t *testing.T, s Store) {
+	b := open(t, s)
+	park(t, b, "birch", "a", 2500)
+	var large []mq.DeadLetter
+	for i := range 40 {
+		l := Letter("birch", "large", strings.Repeat(string(rune('a'+i%26)), 500<<10))
+		large = append(large, l)
+	}
+	require.NoError(t, b.Park(t.Context(), large...))
+	b = reopen(t, s, b)
+	store := lettersOf(t, b, "birch")
+	counts, err := store.Counts(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[string]uint64{"a": 2500, "large": 40}, counts)
+	var rows []string
+	for cursor, more := "", true; more; more = cursor != "" {
+		page, err := store.List(t.Context(), "a", 1000, cursor)
+		require.NoError(t, err)
+		for _, l := range page.Letters {
+			rows = append(rows, string(l.Row))
+		}
+		cursor = page.Next
+	}
+	for i, row := range rows {
+		require.Equal(t, fmt.Sprint("row ", i), row, "in order")
+	}
+	require.Len(t, rows, 2500)
+	page, err := store.List(t.Context(), "large", 1000, "")
+	require.NoError(t, err)
+	require.Less(t, len(page.Letters), 40, "a page is bounded by its bytes")
+	require.NotEmpty(t, page.Next)
+	require.Equal(t, large[0].Row, page.Letters[0].Row)
 }
 
 func letterBudget(t *testing.T, s Store) {

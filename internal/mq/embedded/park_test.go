@@ -1,0 +1,59 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+)
+
+func letters(n int) []mq.DeadLetter {
+	all := make([]mq.DeadLetter, n)
+	for i := range all {
+		all[i] = mqtest.Letter("birch", "t", fmt.Sprint("row ", i))
+	}
+	return all
+}
+
+// A stream that was made before letters were stored in batches learns to take
+// them when it is opened.
+func TestLettersOfAnEarlierStream(t *testing.T) {
+	o := Options{Dir: t.TempDir(), Logger: quiet()}
+	b, err := New(o)
+	require.NoError(t, err)
+	require.NoError(t, b.Park(t.Context(), letters(1)...))
+	cfg := letterConfig("birch", 0)
+	_, most := b.queue("birch").caps()
+	cfg.MaxBytes, cfg.AllowAtomicPublish = most, false
+	require.NoError(t, b.link.update(t.Context(), cfg))
+	require.NoError(t, b.Close(context.Background()))
+
+	b, err = New(o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	require.NoError(t, b.Park(t.Context(), letters(20)...))
+	require.EqualValues(t, 21, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+	_, now := b.queue("birch").caps()
+	require.Equal(t, most, now, "its budget stays")
+}
+
+// A batch whose last message never comes stores nothing, and is in nobody's
+// way.
+func TestLettersWhoseBatchIsCutShort(t *testing.T) {
+	b, err := New(Options{Dir: t.TempDir(), Logger: quiet()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close(context.Background())) }()
+	require.NoError(t, b.Park(t.Context(), letters(2)...))
+	q := b.queue("birch")
+	batch, err := q.nextBatch(letters(10))
+	require.NoError(t, err)
+	for _, m := range batch.messages[:9] {
+		require.NoError(t, b.sendPart(m))
+	}
+	require.NoError(t, b.Park(t.Context(), letters(5)...))
+	require.EqualValues(t, 7, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+}

@@ -1,0 +1,58 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// TestPurgeWithoutRoom asks for a purge on a volume without a byte left: the
+// store notes what it purges, and one that cannot would never answer again.
+func TestPurgeWithoutRoom(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("a small volume must be mounted where everything has to run: %v", err)
+		}
+		t.Skipf("a small volume cannot be mounted here: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	b := start(t, Options{Dir: filepath.Join(dir, "nats"), WatchInterval: time.Hour})
+	in, c := consumeInto(t, b)
+	const chunks = 1000
+	for i := range chunks {
+		put(t, b, "birch", fmt.Sprint(i))
+	}
+	require.NoError(t, c.Ack(in.await(t, chunks)[:chunks-1]...))
+
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, f.Close())
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err = b.Purge(ctx, map[tenant.ID]time.Time{"birch": time.Now().Add(time.Hour)})
+	require.ErrorIs(t, err, mq.ErrFull)
+
+	require.NoError(t, os.Remove(ballast))
+	report, err := b.Purge(t.Context(), map[tenant.ID]time.Time{"birch": time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	require.EqualValues(t, chunks-1, report.Chunks["birch"])
+	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "after"))
+	require.NoError(t, err)
+}
