@@ -13,10 +13,12 @@ type flight struct {
 	b        *batcher
 	park     bool // refused rows become dead letters
 	letters  []mq.DeadLetter
-	lettered []span // the rows of letters, for when they are stored
-	refused  []job  // rows that are kept, because nothing may be parked
-	refusal  error  // why, of the last of them
-	streak   int    // refusals since something was last written
+	lettered []span        // the rows of letters, for when they are stored
+	refused  []job         // rows that are kept, because nothing may be parked
+	refusal  error         // why, of the last of them
+	streak   int           // refusals since something was last written
+	watched  bool          // callers wait for chunks of the table
+	complete []mq.Position // for them: chunks all of whose rows are settled
 	inserted int
 	parked   int
 }
@@ -31,6 +33,8 @@ func (w *Worker) fly(b *batcher) {
 		b.flush = settings.Flush.withDefaults()
 		jobs := b.batch(time.Now())
 		w.mu.Unlock()
+		// A caller begins to wait before its chunks are published.
+		f.watched = w.watches.on(b.topic)
 		ok := f.write(jobs)
 		w.land(f, ok)
 		if !w.again(b, ok) {
@@ -56,6 +60,10 @@ func (w *Worker) land(f *flight, ok bool) {
 	}
 	if f.inserted+f.parked > 0 {
 		w.o.OnFlushed(flushed)
+	}
+	// Last, so that whoever waits finds the rows wherever it looks for them.
+	if f.watched {
+		w.watches.settled(f.b.topic, f.complete)
 	}
 }
 
@@ -111,7 +119,7 @@ func (f *flight) write(jobs []job) bool {
 }
 
 // maxLetters is how many rows are parked at a time.
-const maxLetters = 500
+const maxLetters = 1000
 
 // settle brings every row of a job to its end: written, parked, kept or handed
 // back. It is false when the worker stops before that.
@@ -162,6 +170,9 @@ func (f *flight) done(spans []span) {
 	for _, s := range spans {
 		if s.c.left -= s.rows(); s.c.left == 0 {
 			complete = append(complete, s.c)
+			if f.watched {
+				f.complete = append(f.complete, s.c.key.pos)
+			}
 		}
 	}
 	f.w.ack(f.b, complete)

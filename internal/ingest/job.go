@@ -48,6 +48,12 @@ func (j job) untouched() bool {
 	})
 }
 
+// wholeChunks reports whether no row of the job's chunks is settled, though some
+// may be written.
+func (j job) wholeChunks() bool {
+	return !slices.ContainsFunc(j.spans, func(s span) bool { return !s.whole() || s.c.left != s.c.rows })
+}
+
 // split divides the job into at most n jobs of about as many rows. It cuts
 // between chunks as long as there are several, so that most chunks are done
 // with as a whole; rows of one chunk must have been paired.

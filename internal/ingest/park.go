@@ -34,12 +34,54 @@ func parkCode(err error) string {
 // parkJob makes a dead letter of each row. The letters are stored, and the
 // rows counted as settled, by storeLetters.
 func (f *flight) parkJob(j job, err error) {
+	if errors.Is(err, errNotServed) && j.wholeChunks() {
+		f.parkUnserved(j)
+		return
+	}
 	for _, s := range f.pair(j).spans {
 		for row := s.from; row < s.to; row++ {
 			f.letters = append(f.letters, f.letter(s.c, row, s.c.slice(row, row+1), err.Error(), parkCode(err)))
 		}
 		f.lettered = append(f.lettered, s)
 	}
+}
+
+// parkUnserved parks rows whose tenant is gone without pushing out other dead
+// letters. Those that cannot be parked stay in the queue, which keeps all of them
+// until the tenant is back or there is room; no batch of theirs is held meanwhile.
+func (f *flight) parkUnserved(j job) {
+	j = f.pair(j)
+	letters := make([]mq.DeadLetter, 0, j.rows())
+	for _, s := range j.spans {
+		for row := s.from; row < s.to; row++ {
+			l := f.letter(s.c, row, s.c.slice(row, row+1), errNotServed.Error(), codeNotServed)
+			l.KeepOlder = true
+			letters = append(letters, l)
+		}
+	}
+	if len(letters) == 0 {
+		return
+	}
+	if err := f.w.o.Broker.Park(f.w.work, letters...); err != nil {
+		f.w.o.Logger.Error("cannot park the rows of a tenant that is not served; they stay in the queue",
+			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters), "retry_in", unparkedRetry.String(), "error", err)
+		chunks := make([]*chunk, len(j.spans))
+		for i, s := range j.spans {
+			chunks[i] = s.c
+		}
+		f.w.handBackAll(f.b, chunks, unparkedRetry)
+		return
+	}
+	for range letters {
+		f.w.metrics.parked(f.b.topic, codeNotServed)
+	}
+	f.w.o.Logger.Warn("parked the rows of a tenant that is not served",
+		"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters))
+	if f.watched {
+		f.w.watches.parked(letters)
+	}
+	f.parked += len(letters)
+	f.done(j.spans)
 }
 
 // parkBroken makes one dead letter of a chunk whose rows cannot be told apart.
@@ -71,9 +113,12 @@ func (f *flight) letter(c *chunk, row int, body []byte, reason, code string) mq.
 // settled. It waits for a dead-letter store that fails; false when the worker
 // stops before it is back: the rows are then still in the queue.
 func (f *flight) storeLetters() bool {
-	for len(f.letters) > 0 {
+	for failed := false; len(f.letters) > 0; failed = true {
 		err := f.w.o.Broker.Park(f.w.work, f.letters...)
 		if err == nil {
+			if failed {
+				f.b.waits.succeed()
+			}
 			break
 		}
 		wait := f.b.waits.fail(err.Error())
@@ -91,6 +136,9 @@ func (f *flight) storeLetters() bool {
 	}
 	f.w.o.Logger.Warn("parked rows that could not be written", "tenant", f.b.topic.Tenant, "table", f.b.topic.Table,
 		"rows", len(f.letters), "code", f.letters[0].Code, "error", f.letters[0].Error)
+	if f.watched {
+		f.w.watches.parked(f.letters)
+	}
 	f.parked += len(f.letters)
 	settled := f.lettered
 	f.letters, f.lettered = nil, nil

@@ -1,6 +1,9 @@
 package ingest
 
-import "github.com/wavehouse/wavehouse/internal/record"
+import (
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
 
 const (
 	// maxChunkRows and maxChunkBytes bound a chunk: large enough that a write
@@ -21,6 +24,10 @@ type piece struct {
 	body []byte
 	rows int
 	runs []run
+	// chunk and at are where the rows are once they are durable: the chunk's
+	// position, and the index in it of the first of them.
+	chunk mq.Position
+	at    int
 }
 
 func (p *piece) add(index int, row []byte) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 type workerMetrics struct {
@@ -79,4 +80,12 @@ func (m *workerMetrics) parked(t mq.Topic, code string) {
 
 func (m *workerMetrics) dropped(t mq.Topic) {
 	m.drops.WithLabelValues(string(t.Tenant), t.Table).Inc()
+}
+
+// Forget drops the metrics of a tenant that is gone for good; the rows that were
+// parked stay counted, as they stay parked.
+func (w *Worker) Forget(id tenant.ID) {
+	for _, counter := range []*prometheus.CounterVec{w.metrics.rows, w.metrics.drops} {
+		counter.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	}
 }

@@ -246,4 +246,21 @@ func TestWorkerParksBeforeItAcknowledges(t *testing.T) {
 	assert.Negative(t, source.left.Load())
 }
 
+// Once a row could be parked after all, the table's other rows go on: those of
+// another column set are the batch's next INSERT.
+func TestWorkerGoesOnAfterParkingFailed(t *testing.T) {
+	other := func(id string) string { return fmt.Sprintf(`{"event_id":%q,"page":"/","n":1}`, id) }
+	s := &sink{name: "ch", fail: refusing(map[string]bool{idLine("3"): true, other("3"): true})}
+	r := newRig(t).open()
+	source := &parkingFails{Source: r.broker}
+	source.left.Store(1)
+	r.send(request(pages(), record.NDJSON, lines(0, 5)))
+	r.send(request(pages(), record.NDJSON, other("2")+"\n"+other("3")+"\n"+other("4")))
+	r.start(func(o *ingest.WorkerOptions) { o.Broker, o.Pool = source, pool(s) })
+	r.settled(birch)
+	assert.Len(t, r.letters(birch, "pages"), 2)
+	assert.Len(t, s.rows(), 6)
+	assert.Negative(t, source.left.Load())
+}
+
 func (b brokenSource) Park(context.Context, ...mq.DeadLetter) error { return nil }

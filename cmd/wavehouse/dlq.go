@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const (
+	dlqStats  = "/v1/ops/dlq/stats"
+	dlqRows   = "/v1/ops/dlq/rows"
+	dlqReplay = "/v1/ops/dlq/replay"
+)
+
+func newDLQ(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "List, show, replay and discard dead letters of a running server",
+		Long: `Dead letters are rows that were accepted and that ClickHouse refused. They are
+kept with ClickHouse's reason until they are replayed or discarded.
+
+The operator key comes from a file or from the environment, never from the
+command line. Exit code 0 is success, 1 a failure (for replay also when a row
+did not go back), 2 wrong usage.`,
+		Example: `  wavehouse dlq list                                # how many, by table
+  wavehouse dlq list --table clicks
+  wavehouse dlq show 1pzq8f2k-17
+  wavehouse dlq replay --table clicks --all --dry-run
+  wavehouse dlq replay --table clicks --all
+  wavehouse dlq discard --table clicks 1pzq8f2k-17`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := addOpsFlags(cmd, t.env)
+	cmd.AddCommand(newDLQList(t, flags), newDLQShow(t, flags), newDLQReplay(t, flags), newDLQDiscard(t, flags))
+	for _, sub := range cmd.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return cmd
+}
+
+// parkedRow is a dead letter as the server shows it.
+type parkedRow struct {
+	ID       string          `json:"id"`
+	Table    string          `json:"table"`
+	Code     string          `json:"code"`
+	Error    string          `json:"error"`
+	At       time.Time       `json:"at"`
+	Received time.Time       `json:"received_at"`
+	Row      json.RawMessage `json:"row,omitempty"`
+	Raw      []byte          `json:"raw,omitempty"`
+	Source   json.RawMessage `json:"source"`
+}
+
+// parkedPage is a page of them.
+type parkedPage struct {
+	Rows   []parkedRow `json:"rows"`
+	Cursor string      `json:"cursor"`
+}
+
+func newDLQList(t *terminal, flags opsFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list [--table <table>]",
+		Short: "Count dead letters by table, or list those of one",
+		Example: `  wavehouse dlq list
+  wavehouse dlq list --table clicks --limit 20
+  wavehouse dlq list --table clicks --format json`,
+		Args: cobra.NoArgs,
+	}
+	format := formatFlag(cmd)
+	table := cmd.Flags().String("table", "", "the table whose dead letters are listed, oldest first")
+	limit := cmd.Flags().Int("limit", 100, "how many to list, up to 1000")
+	cursor := cmd.Flags().String("cursor", "", "where to go on, as the list before says")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		asJSON, err := format()
+		if err != nil {
+			return err
+		}
+		client, err := flags.client(t.env)
+		if err != nil {
+			return err
+		}
+		if *table == "" {
+			return listTables(cmd.Context(), t, client, asJSON)
+		}
+		var page parkedPage
+		query := url.Values{"table": {*table}, "limit": {strconv.Itoa(*limit)}, "cursor": {*cursor}}
+		if err := client.ask(cmd.Context(), http.MethodGet, dlqRows, query, nil, &page); err != nil {
+			return err
+		}
+		return printPage(t, page, asJSON)
+	}
+	return cmd
+}
+
+func listTables(ctx context.Context, t *terminal, client *opsClient, asJSON bool) error {
+	var stats struct {
+		Tables map[string]uint64 `json:"tables"`
+		Total  uint64            `json:"total"`
+	}
+	if err := client.ask(ctx, http.MethodGet, dlqStats, nil, nil, &stats); err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(t.out, stats)
+	}
+	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "TABLE\tDEAD LETTERS")
+	for _, table := range slices.Sorted(maps.Keys(stats.Tables)) {
+		fmt.Fprintf(out, "%s\t%d\n", printable(table), stats.Tables[table])
+	}
+	fmt.Fprintf(out, "(all)\t%d\n", stats.Total)
+	return out.Flush()
+}
+
+func printPage(t *terminal, page parkedPage, asJSON bool) error {
+	if asJSON {
+		return printJSON(t.out, page)
+	}
+	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "ID\tPARKED\tCODE\tERROR\tROW")
+	for _, row := range page.Rows {
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", row.ID, row.At.UTC().Format(time.RFC3339), printable(row.Code),
+			short(row.Error, 60), short(row.text(), 80))
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if page.Cursor != "" {
+		fmt.Fprintln(t.err, "there are more: --cursor", page.Cursor)
+	}
+	return nil
+}
+
+// text is the row as JSON, or what there is of a message that is no row.
+func (r *parkedRow) text() string {
+	if r.Row != nil {
+		return string(r.Row)
+	}
+	return "not a row, in base64: " + base64.StdEncoding.EncodeToString(r.Raw)
+}
+
+// printable makes text safe for a terminal, on one line: rows hold what clients
+// sent.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func short(text string, most int) string {
+	runes := []rune(printable(text))
+	if len(runes) <= most {
+		return string(runes)
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+func printJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+func newDLQShow(t *terminal, flags opsFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show <id>",
+		Short:   "Show one dead letter whole",
+		Example: `  wavehouse dlq show 1pzq8f2k-17`,
+		Args:    cobra.ExactArgs(1),
+	}
+	format := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		asJSON, err := format()
+		if err != nil {
+			return err
+		}
+		client, err := flags.client(t.env)
+		if err != nil {
+			return err
+		}
+		var page parkedPage
+		if err := client.ask(cmd.Context(), http.MethodGet, dlqRows, url.Values{"id": {args[0]}}, nil, &page); err != nil {
+			return err
+		}
+		if len(page.Rows) == 0 {
+			return errors.New("the server showed no row")
+		}
+		return printRow(t, page.Rows[0], asJSON)
+	}
+	return cmd
+}
+
+func printRow(t *terminal, row parkedRow, asJSON bool) error {
+	if asJSON {
+		return printJSON(t.out, row)
+	}
+	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	for _, field := range [][2]string{
+		{"id", row.ID}, {"table", row.Table}, {"code", row.Code}, {"error", row.Error},
+		{"received", row.Received.UTC().Format(time.RFC3339Nano)}, {"parked", row.At.UTC().Format(time.RFC3339Nano)},
+		{"source", string(row.Source)}, {"row", row.text()},
+	} {
+		fmt.Fprintf(out, "%s\t%s\n", field[0], printable(field[1]))
+	}
+	return out.Flush()
+}

@@ -1,0 +1,129 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// opsDeadLetterStats counts parked rows by table: GET /v1/ops/dlq/stats.
+func (s *Server) opsDeadLetterStats(w http.ResponseWriter, r *http.Request, query url.Values) error {
+	store, err := s.deadLetters(r, query)
+	if err != nil {
+		return err
+	}
+	tables, err := store.Counts(r.Context())
+	if err != nil {
+		return err
+	}
+	var total uint64
+	for _, n := range tables {
+		total += n
+	}
+	if tables == nil {
+		tables = map[string]uint64{}
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"tables": tables, "total": total})
+}
+
+// deadLetters opens the store of a tenant that is served or has a queue.
+func (s *Server) deadLetters(r *http.Request, query url.Values) (mq.DeadLetterStore, error) {
+	id, _, err := opsTenant(query)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Settings.Get(id); err != nil {
+		if !s.Queue.Status(r.Context()).Tenants[id].Kept {
+			return nil, mq.ErrNoDeadLetters
+		}
+	}
+	return s.Queue.DeadLetters(id)
+}
+
+type deadLetterAnswer struct {
+	ID       string         `json:"id"`
+	Table    string         `json:"table"`
+	Error    string         `json:"error"`
+	Code     string         `json:"code"`
+	At       time.Time      `json:"at"`
+	Received time.Time      `json:"received_at"`
+	Row      rawJSON        `json:"row,omitempty"`
+	Raw      []byte         `json:"raw,omitempty"`
+	Source   map[string]any `json:"source"`
+}
+
+// opsDeadLetterRows lists parked rows: GET /v1/ops/dlq/rows?table=&limit=&cursor=,
+// or shows one: ?id=.
+func (s *Server) opsDeadLetterRows(w http.ResponseWriter, r *http.Request, query url.Values) error {
+	store, err := s.deadLetters(r, query)
+	if err != nil {
+		return err
+	}
+	if id, present, err := one(query, "id"); err != nil || present {
+		if err != nil {
+			return err
+		}
+		return s.opsDeadLetter(w, r, store, id)
+	}
+	table, _, err := one(query, "table")
+	if err != nil {
+		return err
+	}
+	if table == "" {
+		return problem(http.StatusBadRequest, "table.missing", "name a table: ?table=<table>")
+	}
+	limit, err := limitParameter(query)
+	if err != nil {
+		return err
+	}
+	page, err := store.List(r.Context(), table, limit, query.Get("cursor"))
+	if err != nil {
+		return lettersProblem(err)
+	}
+	rows := make([]deadLetterAnswer, 0, len(page.Letters))
+	for _, letter := range page.Letters {
+		rows = append(rows, answerLetter(letter))
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"rows": rows, "cursor": page.Next})
+}
+
+func (s *Server) opsDeadLetter(w http.ResponseWriter, r *http.Request, store mq.DeadLetterStore, id string) error {
+	letter, ok, err := store.Get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return problem(http.StatusNotFound, ingest.CodeLetterGone, "there is no dead letter with this id, or no longer")
+	}
+	return writeJSON(w, http.StatusOK, map[string]any{"rows": []deadLetterAnswer{answerLetter(letter)}, "cursor": ""})
+}
+
+func limitParameter(query url.Values) (int, error) {
+	const byDefault, most = 100, 1000
+	text, present, err := one(query, "limit")
+	if err != nil || !present {
+		return byDefault, err
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > most {
+		return 0, problem(http.StatusBadRequest, "query_string.invalid", "limit must be 1 to 1000")
+	}
+	return limit, nil
+}
+
+// lettersProblem translates what only dead letters meet; other errors are
+// returned as they are.
+func lettersProblem(err error) error {
+	switch {
+	case errors.Is(err, mq.ErrBadCursor):
+		return problem(http.StatusBadRequest, "query_string.invalid", "the cursor is not of this list").because(err)
+	case errors.Is(err, ingest.ErrLettersBusy):
+		return problem(http.StatusConflict, "dlq.busy", err.Error()).retryable(time.Second)
+	}
+	return err
+}
