@@ -22,6 +22,16 @@ export interface InsertOptions {
    * repeated as with `idempotencyKey`. Default false.
    */
   idempotent?: boolean | undefined;
+  /**
+   * `"inserted"` waits until the rows are in ClickHouse. Without it an insert
+   * resolves once they are durable, which is sooner.
+   */
+  wait?: "inserted" | undefined;
+  /**
+   * How long each request waits with `wait`, up to 60 000; the server's default
+   * is 10 000. The rows are durable when the time is up, and `inserted` is false.
+   */
+  waitTimeoutMs?: number | undefined;
 }
 
 /** Why one row was not stored. */
@@ -41,6 +51,14 @@ export interface InsertResult {
   succeeded: number;
   failed: number;
   duplicates: number;
+  /**
+   * With `wait`: rows that were accepted and that ClickHouse refused. They are
+   * the server's dead letters, need not be sent again, and have an entry in
+   * `failures` with the code `record.dead_lettered`.
+   */
+  deadLettered?: number;
+  /** With `wait`: whether all that succeeded were in ClickHouse in time. */
+  inserted?: boolean;
   /** One entry for each failed row, in order. */
   failures: InsertFailure[];
 }
@@ -52,6 +70,10 @@ export async function insert(
   options: InsertOptions,
 ): Promise<InsertResult> {
   const result: InsertResult = { total: 0, succeeded: 0, failed: 0, duplicates: 0, failures: [] };
+  if (options.wait !== undefined) {
+    result.deadLettered = 0;
+    result.inserted = true;
+  }
   let confirmed = 0;
   let number = 0;
   for (const batch of batches(Array.isArray(rows) ? rows : [rows])) {
@@ -80,20 +102,25 @@ async function send(
   result: InsertResult,
 ): Promise<void> {
   const failures: InsertFailure[] = batch.unreadable.map((u) => ({ ...u, code: "client.invalid_row" }));
-  let counts = { succeeded: 0, failed: 0, duplicates: 0 };
+  let counts: Counts = { succeeded: 0, failed: 0, duplicates: 0 };
   if (batch.indexes.length > 0) {
     const answer = await transport.call(
       {
         method: "POST",
         path: "/v1/ingest",
-        params: { table },
+        params: { table, wait: options.wait, timeout: timeoutOf(options) },
         headers: { "Content-Type": "application/x-ndjson", Accept: "application/json", "Idempotency-Key": key },
         body: batch.body,
+        extraMs: options.wait === undefined ? 0 : (options.waitTimeoutMs ?? defaultWaitMs),
       },
       key !== undefined || options.idempotent ? "safe" : "unstored",
       options.signal,
     );
     counts = countsOf(answer, batch);
+    if (result.deadLettered !== undefined) {
+      result.deadLettered += counts.dead_lettered ?? 0;
+      result.inserted = result.inserted === true && counts.inserted === true;
+    }
     failures.push(...failuresOf(answer, batch));
   }
   result.succeeded += counts.succeeded;
@@ -103,16 +130,28 @@ async function send(
   result.failures.push(...failures.sort((a, b) => a.index - b.index));
 }
 
-interface Answer {
+/** The server's, when it is not told how long to wait. */
+const defaultWaitMs = 10_000;
+
+function timeoutOf(options: InsertOptions): string | undefined {
+  return options.wait === undefined || options.waitTimeoutMs === undefined ? undefined : `${options.waitTimeoutMs}ms`;
+}
+
+interface Counts {
   succeeded: number;
   failed: number;
   duplicates: number;
+  dead_lettered?: number;
+  inserted?: boolean;
+}
+
+interface Answer extends Counts {
   results: { index: number; error?: string; code?: string; column?: string }[];
 }
 
 function countsOf(answer: unknown, batch: Batch): Answer {
   const a = answer as Partial<Answer> | null;
-  const counts = [a?.succeeded, a?.failed, a?.duplicates];
+  const counts = [a?.succeeded, a?.failed, a?.duplicates, a?.dead_lettered ?? 0];
   if (!counts.every(Number.isInteger) || !Array.isArray(a?.results)) {
     throw invalidResponse("an ingest answers counts and results", undefined);
   }

@@ -9,6 +9,8 @@ export interface Call {
   params: Record<string, string | undefined>;
   headers?: Record<string, string | undefined>;
   body?: BodyInit;
+  /** Added to the time that an attempt may take. */
+  extraMs?: number;
 }
 
 /** Sends requests: credentials, time limits, retries and redirects live here. */
@@ -40,7 +42,7 @@ export class Transport {
 
   async #attempt(call: Call, signal: AbortSignal | undefined): Promise<{ json: unknown } | WaveHouseError> {
     const deadline = new Deadline(signal);
-    deadline.restart(this.settings.timeoutMs);
+    deadline.restart(this.settings.timeoutMs + (call.extraMs ?? 0));
     try {
       const response = await this.open(call, deadline);
       return { json: parse(await response.text(), response) };

@@ -62,6 +62,38 @@ test("a row with no JSON form fails alone, and keeps the indexes of the others r
   assert.deepEqual(result.failures[2], { index: 3, code: "record.type_mismatch", message: "not a number", column: "n" });
 });
 
+test("an insert that waits says what is in ClickHouse", async (t) => {
+  const letter = { index: 2, error: "constraint", code: "record.dead_lettered" };
+  const counts = { total: 3, succeeded: 2, failed: 0, duplicates: 0 };
+  const stub = await Stub.start(
+    json(200, { ...counts, dead_lettered: 1, inserted: true, results: [letter] }),
+    json(202, { ...counts, succeeded: 3, dead_lettered: 0, inserted: false, results: [] }),
+  );
+  t.after(() => stub[Symbol.asyncDispose]());
+  const client = new WaveHouse({ url: stub.url });
+
+  const result = await client.insert("t", rows(3), { wait: "inserted", waitTimeoutMs: 1500 });
+  assert.deepEqual(result, {
+    ...counts, deadLettered: 1, inserted: true, failures: [{ index: 1, code: "record.dead_lettered", message: "constraint" }],
+  });
+  assert.equal(stub.received[0]?.url.searchParams.get("wait"), "inserted");
+  assert.equal(stub.received[0]?.url.searchParams.get("timeout"), "1500ms");
+
+  const late = await client.insert("t", rows(3), { wait: "inserted" });
+  assert.equal(late.inserted, false);
+  assert.equal(late.deadLettered, 0);
+  assert.equal(stub.received[1]?.url.searchParams.get("timeout"), null);
+});
+
+test("an attempt that waits has its time beside the client's", async (t) => {
+  const answer = json(200, { total: 1, succeeded: 1, failed: 0, duplicates: 0, dead_lettered: 0, inserted: true, results: [] });
+  const stub = await Stub.start((response, request) => void setTimeout(() => answer(response, request), 300));
+  t.after(() => stub[Symbol.asyncDispose]());
+  const client = new WaveHouse({ url: stub.url, timeoutMs: 100, maxRetries: 0 });
+
+  assert.equal((await client.insert("t", rows(1), { wait: "inserted", waitTimeoutMs: 20_000 })).inserted, true);
+});
+
 test("no rows make no request", async (t) => {
   const stub = await Stub.start(ingest());
   t.after(() => stub[Symbol.asyncDispose]());
