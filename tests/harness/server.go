@@ -117,6 +117,14 @@ func (s *Server) logged(message, field string) string {
 	return ""
 }
 
+// ServingSince is when the server began to listen, by its log.
+func (s *Server) ServingSince(t testing.TB) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339Nano, s.logged("serving", "time"))
+	require.NoError(t, err)
+	return at
+}
+
 // AwaitReady waits for /livez.
 func (s *Server) AwaitReady(t testing.TB) {
 	t.Helper()
