@@ -27,41 +27,44 @@ WHERE database = currentDatabase() ORDER BY table, position`
 
 // Discover reads the tables of a tenant's database once.
 func Discover(ctx context.Context, pools Pools, id tenant.ID) (*Catalogue, error) {
-	return discover(ctx, pools, id, nil, time.Now)
+	return discover(ctx, pools, id, nil, newInterner(), time.Now)
 }
 
 // discover reads the tables of the tenant's database. Tables whose columns are
 // those of previous keep their compiled form.
-func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogue, now func() time.Time) (*Catalogue, error) {
+func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogue, known *interner, now func() time.Time) (*Catalogue, error) {
 	pool, err := pools.Get(id)
 	if err != nil {
 		return nil, err
 	}
-	conn := pool.Native()
-	zone, err := readZone(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	tables, err := readTables(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	if err := readColumns(ctx, conn, tables); err != nil {
+	var (
+		zone   *time.Location
+		tables map[string]*Table
+	)
+	if err := pool.Native(func(conn driver.Conn) (err error) {
+		if zone, err = readZone(ctx, conn, known); err != nil {
+			return err
+		}
+		if tables, err = readTables(ctx, conn); err != nil {
+			return err
+		}
+		return readColumns(ctx, conn, tables)
+	}); err != nil {
 		return nil, err
 	}
 	list := make([]*Table, 0, len(tables))
 	for _, table := range tables {
-		list = append(list, compiled(table, zone, previous))
+		list = append(list, compiled(table, zone, previous, known))
 	}
 	return NewCatalogue(list, zone, now()), nil
 }
 
-func readZone(ctx context.Context, conn driver.Conn) (*time.Location, error) {
+func readZone(ctx context.Context, conn driver.Conn, known *interner) (*time.Location, error) {
 	var name string
 	if err := conn.QueryRow(ctx, zoneQuery).Scan(&name); err != nil {
 		return nil, fmt.Errorf("read the server's time zone: %w", err)
 	}
-	zone, err := time.LoadLocation(name)
+	zone, err := known.zone(name)
 	if err != nil {
 		return nil, fmt.Errorf("the server's time zone %q: %w", name, err)
 	}
@@ -125,12 +128,11 @@ func readColumns(ctx context.Context, conn driver.Conn, tables map[string]*Table
 
 // compiled returns the table with its codecs, those of an earlier discovery
 // when nothing has changed.
-func compiled(t *Table, zone *time.Location, previous *Catalogue) *Table {
+func compiled(t *Table, zone *time.Location, previous *Catalogue, known *interner) *Table {
 	if previous != nil && previous.Zone.String() == zone.String() {
-		if known, ok := previous.Table(t.Name); ok && known.Engine == t.Engine && slices.Equal(known.Columns, t.Columns) {
-			return known
+		if same, ok := previous.Table(t.Name); ok && same.Engine == t.Engine && slices.Equal(same.Columns, t.Columns) {
+			return same
 		}
 	}
-	t.Record = record.Compile(t.Name, t.Columns, zone)
-	return t
+	return known.compiled(t, zone)
 }

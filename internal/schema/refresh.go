@@ -60,59 +60,41 @@ func (s *Store) Refresh(ctx context.Context, id tenant.ID) error {
 // requestLocked returns a discovery that begins from now on: one that runs
 // already may have read the tables before the caller changed them.
 func (s *Store) requestLocked(e *entry) *call {
-	if e.current == nil {
-		return s.beginLocked(e)
+	switch {
+	case e.current == nil:
+		e.current = &call{done: make(chan struct{})}
+	case e.cancel != nil:
+		if e.following == nil {
+			e.following = &call{done: make(chan struct{})}
+		}
+		return e.following
 	}
-	if e.following == nil {
-		e.following = &call{done: make(chan struct{})}
-	}
-	return e.following
-}
-
-func (s *Store) beginLocked(e *entry) *call {
-	return s.launchLocked(e, &call{done: make(chan struct{})})
-}
-
-func (s *Store) launchLocked(e *entry, c *call) *call {
-	if s.base == nil {
-		c.err = errStopped
-		close(c.done)
-		return c
-	}
-	e.current = c
-	ctx := s.base
-	s.running.Add(1)
-	go func() {
-		defer s.running.Done()
-		s.run(ctx, e, c)
-	}()
+	c := e.current
+	s.enqueueLocked(e, true)
 	return c
 }
 
-func (s *Store) run(ctx context.Context, e *entry, c *call) {
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		s.settle(e, c, nil, ctx.Err())
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
+// run is one discovery.
+func (s *Store) run(ctx context.Context, e *entry, c *call, previous *Catalogue) {
 	start := s.o.Now()
-	s.mu.Lock()
-	previous := e.catalogue
-	s.mu.Unlock()
-	catalogue, err := discover(ctx, s.o.Pools, e.id, previous, s.o.Now)
+	catalogue, err := discover(ctx, s.o.Pools, e.id, previous, s.known, s.o.Now)
 	s.metrics.refreshed(s.o.Now().Sub(start), err)
-	s.settle(e, c, catalogue, err)
-}
-
-// settle publishes the outcome, schedules the next discovery, and starts the
-// one that was asked for meanwhile.
-func (s *Store) settle(e *entry, c *call, catalogue *Catalogue, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endLocked(e)
+	if e.gone {
+		c.fail(errNotServed)
+		if e.following != nil {
+			e.following.fail(errNotServed)
+		}
+		return
+	}
+	s.settleLocked(e, c, catalogue, err)
+}
+
+// settleLocked publishes the outcome, schedules the next discovery, and asks for
+// the one that was wanted meanwhile.
+func (s *Store) settleLocked(e *entry, c *call, catalogue *Catalogue, err error) {
 	c.catalogue, c.err = catalogue, err
 	close(c.done)
 	first := e.catalogue == nil
@@ -134,14 +116,22 @@ func (s *Store) settle(e *entry, c *call, catalogue *Catalogue, err error) {
 		e.next = now.Add(wait)
 		s.o.Logger.Warn("schema discovery failed", "tenant", e.id, "error", err, "retry_in", wait.String())
 	default:
+		e.failures++
 		e.next = now.Add(e.interval)
 		s.o.Logger.Warn("schema refresh failed; the tables known before are kept", "tenant", e.id, "error", err)
 	}
 	if next := e.following; next != nil {
-		e.following = nil
-		s.launchLocked(e, next)
+		e.current, e.following = next, nil
+		s.enqueueLocked(e, true)
+	} else {
+		s.putLocked(e)
 	}
 	s.poke()
+}
+
+func (c *call) fail(err error) {
+	c.err = err
+	close(c.done)
 }
 
 // wait waits for the discovery, or for ctx.

@@ -40,7 +40,6 @@ type Options struct {
 }
 
 const (
-	maxAtOnce        = 8
 	discoveryTimeout = 30 * time.Second
 	earlyBurst       = 3
 )
@@ -49,13 +48,14 @@ const (
 type Store struct {
 	o       Options
 	metrics *metrics
-	slots   chan struct{} // one for each discovery that runs
 	wake    chan struct{} // the schedule changed
+	known   *interner
 
 	mu      sync.Mutex
 	tenants map[tenant.ID]*entry
 	// ever is true since any tenant was loaded.
 	ever bool
+	schedule
 	// base is the context of discoveries; nil until Run.
 	base    context.Context
 	running sync.WaitGroup
@@ -65,14 +65,23 @@ type Store struct {
 type entry struct {
 	id        tenant.ID
 	interval  time.Duration
-	pool      string // the name of the pool the catalogue came from
+	session   string // of the pool that the catalogue came from
+	server    string
 	catalogue *Catalogue
 	lastErr   error
-	failures  int
+	failures  int // in a row
 	next      time.Time
+	index     int                   // in the heap of those who are not due; -1 outside
 	early     [earlyBurst]time.Time // of the last early refreshes, oldest first
-	current   *call                 // runs
+	current   *call                 // waits or runs
 	following *call                 // begins when current has ended
+	// cancel gives back the context of the discovery that runs; nil while none
+	// does.
+	cancel context.CancelFunc
+	// distrusted: it was started as one that failed last.
+	distrusted bool
+	// gone: the tenant left, or has another entry.
+	gone bool
 }
 
 // call is one discovery and those who wait for it.
@@ -100,8 +109,8 @@ func New(o Options) *Store {
 		o.EarlyInterval = 5 * time.Second
 	}
 	return &Store{
-		o: o, metrics: newMetrics(o.Metrics), slots: make(chan struct{}, maxAtOnce),
-		wake: make(chan struct{}, 1), tenants: make(map[tenant.ID]*entry),
+		o: o, metrics: newMetrics(o.Metrics), wake: make(chan struct{}, 1), known: newInterner(),
+		tenants: make(map[tenant.ID]*entry), schedule: schedule{perServer: make(map[string]int)},
 	}
 }
 
@@ -120,6 +129,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			s.mu.Lock()
 			s.base = nil
+			s.abandonLocked(ctx.Err())
 			s.mu.Unlock()
 			return nil
 		case <-timer.C:
@@ -127,24 +137,6 @@ func (s *Store) Run(ctx context.Context) error {
 		}
 		timer.Reset(s.startDue())
 	}
-}
-
-// startDue starts what is due and returns how long nothing else is.
-func (s *Store) startDue() time.Duration {
-	const idle = time.Minute
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.o.Now()
-	wait := idle
-	for _, e := range s.tenants {
-		if !e.next.After(now) && e.current == nil {
-			s.beginLocked(e)
-		}
-		if e.current == nil {
-			wait = min(wait, e.next.Sub(now))
-		}
-	}
-	return max(wait, time.Millisecond)
 }
 
 func (s *Store) poke() {
@@ -159,33 +151,51 @@ func (s *Store) poke() {
 func (s *Store) Reconcile(want map[tenant.ID]Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id := range s.tenants {
+	for id, e := range s.tenants {
 		if _, served := want[id]; !served {
-			delete(s.tenants, id)
+			s.dropLocked(e)
 		}
 	}
 	now := s.o.Now()
 	for id, spec := range want {
-		pool := s.poolName(id)
+		session, server := s.poolOf(id)
 		e := s.tenants[id]
-		if e == nil || e.pool != pool {
-			s.tenants[id] = &entry{id: id, interval: spec.RefreshInterval, pool: pool, next: now}
-			continue
+		if e != nil && e.session != session {
+			s.dropLocked(e)
+			e = nil
+		}
+		if e == nil {
+			e = &entry{id: id, session: session, server: server, next: now, index: -1}
+			s.tenants[id] = e
+			s.putLocked(e)
 		}
 		e.interval = spec.RefreshInterval
-		if later := now.Add(spec.RefreshInterval); e.next.After(later) {
+		if e.lastErr != nil {
+			e.next = now // tried again at every reload
+		} else if later := now.Add(spec.RefreshInterval); e.next.After(later) {
 			e.next = later
 		}
+		s.fixLocked(e)
 	}
 	s.poke()
 }
 
-func (s *Store) poolName(id tenant.ID) string {
+// dropLocked forgets a tenant's catalogue. A discovery that runs ends by itself,
+// and nobody sees what it finds: to be cut off in a handshake looks to ClickHouse
+// like an attack.
+func (s *Store) dropLocked(e *entry) {
+	delete(s.tenants, e.id)
+	e.gone = true
+	s.takeLocked(e)
+}
+
+// poolOf says which session a tenant's tables are seen by, and at which server.
+func (s *Store) poolOf(id tenant.ID) (session, server string) {
 	pool, err := s.o.Pools.Get(id)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return pool.Name()
+	return pool.Session(), pool.Addr()
 }
 
 // Catalogue is the tenant's current catalogue, once one was loaded.
