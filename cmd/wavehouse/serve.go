@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -66,9 +67,11 @@ func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[st
 	for _, warning := range state {
 		logger.Warn(warning)
 	}
-	if limit := app.LimitMemory(cgroupMemory); limit > 0 {
+	limit := app.LimitMemory(cgroupMemory)
+	if limit > 0 {
 		logger.Info("memory limit from the container", "bytes", limit)
 	}
+	defer runtime.KeepAlive(app.SpareHeap(limit))
 	a, err := app.New(ctx, app.Options{Config: boot, Build: build, Logger: logger})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
 )
 
@@ -77,6 +78,10 @@ func problemOf(err error) *Problem {
 		return pipeProblem(pipeErr)
 	case errors.As(err, &denial):
 		return problem(denial.Status, denial.Code, denial.Message)
+	case errors.Is(err, settings.ErrUnknownTenant):
+		return problem(http.StatusNotFound, "tenant.unknown", "unknown tenant")
+	case errors.Is(err, settings.ErrRejected):
+		return tenantRejected()
 	case errors.Is(err, auth.ErrMultipleCredentials):
 		return problem(http.StatusBadRequest, "auth.multiple_credentials", err.Error())
 	case errors.Is(err, auth.ErrVerifierPending):
@@ -114,7 +119,14 @@ func recordProblem(e *record.Error) *Problem {
 }
 
 func gateProblem(e *ingest.Error, err error) *Problem {
-	p := problem(http.StatusServiceUnavailable, e.Code, e.Message).because(err)
+	status := http.StatusServiceUnavailable
+	switch e.Code {
+	case ingest.CodeKeyInFlight:
+		status = http.StatusConflict
+	case ingest.CodeKeyReused:
+		status = http.StatusUnprocessableEntity
+	}
+	p := problem(status, e.Code, e.Message).because(err)
 	p.Retryable, p.RetryAfter = e.Retryable, e.RetryAfter
 	return p
 }
@@ -149,7 +161,7 @@ func streamProblem(e *stream.Error, err error) *Problem {
 	case stream.CodePositionInvalid:
 		status = http.StatusBadRequest
 	case stream.CodeTooManySubscribers:
-		status = http.StatusTooManyRequests
+		return tooManyStreams(e)
 	}
 	p := problem(status, e.Code, e.Message).because(err)
 	if e.RetryAfter > 0 {

@@ -2,10 +2,12 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
 )
 
@@ -37,7 +39,7 @@ func (s *Server) streamGrant(ctx context.Context, c *call, table string) func() 
 	return func() (stream.Grant, error) {
 		snapshot, err := s.Settings.Get(c.tenant)
 		if err != nil {
-			return nil, err
+			return nil, streamOver(err)
 		}
 		known := s.columnsOf(c, table)
 		if bound != nil && rules == snapshot.Policy && columns == known {
@@ -50,6 +52,17 @@ func (s *Server) streamGrant(ctx context.Context, c *call, table string) func() 
 		bound, rules, columns = s.bindSelect(ctx, c, grant, table, known), snapshot.Policy, known
 		return bound, nil
 	}
+}
+
+// streamOver is why a stream ends whose tenant is no longer served.
+func streamOver(err error) error {
+	switch {
+	case errors.Is(err, settings.ErrUnknownTenant):
+		return &stream.Over{Reason: stream.EndTenantRemoved, Err: err}
+	case errors.Is(err, settings.ErrRejected):
+		return &stream.Over{Reason: stream.EndTenantRejected, Err: err}
+	}
+	return err
 }
 
 // columnsOf is the table as it was last discovered, nil when it is not there.

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
@@ -45,22 +46,58 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
+	key, err := idempotencyKey(r.Header)
+	if err != nil {
+		return err
+	}
+	timeout, err := insertTimeout(c)
+	if err != nil {
+		return err
+	}
+	if err := s.mayIngest(c); err != nil {
+		return err
+	}
 	body, release, err := s.bodies.read(w, r, maxIngestBody)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { release() }()
 	if isBlank(body) {
 		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
 	}
+	if err := s.admitBody(c, format, body); err != nil {
+		return err
+	}
 	s.reportRule(ctx, c, name, "check does not fit the table: it refuses every record", grant.Bind(c.identity.Claims, table.Record).Fault())
+	wait, err := s.waitForInsert(mq.Topic{Tenant: c.tenant, Table: name}, timeout)
+	if err != nil {
+		return err
+	}
+	defer wait.close()
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
 		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
-		MissingAsZero: c.settings.Config.MissingAsZero(name),
-		TraceParent:   traceParent(ctx), AllResults: all,
+		MissingAsZero: c.settings.Config.MissingAsZero(name), IDs: recordIDs(c, name), Key: key,
+		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
 	})
-	return answerIngest(w, result, err)
+	if result.Replayed {
+		w.Header().Set(replayedHeader, "true")
+	}
+	if err != nil || wait == nil || result.Replayed {
+		return answerIngest(w, result, err)
+	}
+	release() // what waits holds no body
+	release = func() {}
+	return s.answerInserted(ctx, w, wait, result, all)
+}
+
+// recordIDs says how the table's records are told apart, nil for not at all.
+func recordIDs(c *call, table string) *ingest.IDs {
+	d := c.settings.Config.DedupeFor(table)
+	if !d.Enabled {
+		return nil
+	}
+	return &ingest.IDs{Field: d.IDField, Required: d.RequireID, Retention: d.Retention}
 }
 
 // tableName reads ?table=.

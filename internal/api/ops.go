@@ -9,7 +9,7 @@ import (
 )
 
 // ops serves a route that only an operator may use: the holder of the operator
-// key, or the admin role of tenant 0's policy.
+// key, or, where there is no other tenant, the admin role of tenant 0's policy.
 func (s *Server) ops(h func(w http.ResponseWriter, r *http.Request, query url.Values) error) http.HandlerFunc {
 	return s.exempt(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
@@ -25,6 +25,9 @@ func (s *Server) ops(h func(w http.ResponseWriter, r *http.Request, query url.Va
 }
 
 func (s *Server) authorizeOps(r *http.Request) error {
+	if s.Settings.Nested() {
+		return s.authorizeOperator(r)
+	}
 	snapshot, err := s.Settings.Get(tenant.Default)
 	if err != nil {
 		snapshot = nil
@@ -37,6 +40,17 @@ func (s *Server) authorizeOps(r *http.Request) error {
 		return identity.Ops(nil)
 	}
 	return identity.Ops(snapshot.Policy)
+}
+
+// authorizeOperator lets the operator key alone in: over a nested directory these
+// routes reach every tenant, and a token is one tenant's.
+func (s *Server) authorizeOperator(r *http.Request) error {
+	identity, err := s.Auth.Identify(r, nil, "")
+	if err != nil || identity.Operator {
+		return err
+	}
+	return problem(http.StatusForbidden, "auth.forbidden", "this route needs the operator key").
+		hint("with many tenants no token opens it")
 }
 
 // opsTenant reads ?tenant= strictly: absent is tenant 0, anything that is not
@@ -74,14 +88,11 @@ func (s *Server) opsReload(w http.ResponseWriter, r *http.Request, query url.Val
 	}
 	var only *tenant.ID
 	if named {
-		if _, err := s.Settings.Get(id); err != nil {
-			return unserved(id, err)
-		}
 		only = &id
 	}
 	result := s.Settings.Reload(r.Context(), only)
 	if result.Err != nil {
-		return result.Err
+		return unserved(id, result.Err)
 	}
 	status := http.StatusOK
 	if !result.Adopted {

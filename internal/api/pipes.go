@@ -37,6 +37,16 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	telemetry.Add(r.Context(), slog.String("pipe", pipe.Name()))
 	if pipe.Writes() {
+		if err := c.mayRun(pipe); err != nil {
+			return err
+		}
+		// Outside of what is never retryable: a call that is refused here wrote
+		// nothing.
+		ended, err := s.admitQuery(c)
+		if err != nil {
+			return err
+		}
+		defer ended()
 		w.Header().Set("X-Cache", cacheBypass)
 		w.Header().Set("Cache-Control", "no-store")
 		return neverRetryable(s.writePipe(w, r, c, pipe))
@@ -117,6 +127,11 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *call, pipe 
 	if err != nil {
 		return err
 	}
+	ended, err := s.admitQuery(c)
+	if err != nil {
+		return err
+	}
+	defer ended()
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
 		return err

@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// pingTimeout bounds how long readiness waits for ClickHouse.
-const pingTimeout = time.Second
+const (
+	// pingTimeout bounds how long readiness waits for ClickHouse.
+	pingTimeout = time.Second
+	// maxCauses bounds the tenants or pools that a probe's answer names.
+	maxCauses = 100
+)
 
 // livez answers 503 until one tenant's tables are known, then 200 for the
 // life of the process: a ClickHouse that goes away later is no reason to
@@ -35,7 +39,14 @@ func (s *Server) pendingSchemas() string {
 		}
 		causes = append(causes, fmt.Sprintf("tenant %s: %s", id, cause))
 	}
+	return joinCauses(causes)
+}
+
+func joinCauses(causes []string) string {
 	slices.Sort(causes)
+	if more := len(causes) - maxCauses; more > 0 {
+		causes = append(causes[:maxCauses], fmt.Sprintf("and %d more", more))
+	}
 	return strings.Join(causes, "; ")
 }
 
@@ -48,31 +59,32 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if !s.Schemas.FirstLoaded() {
 		return degraded(w, s.pendingSchemas())
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), pingTimeout)
-	defer cancel()
-	if full := s.Queue.Status(ctx).Full; full != nil {
+	if full := s.queueFull(r.Context()); full != nil {
 		return degraded(w, "queue: "+full.Error())
 	}
-	if failures := failedPools(s.Pools.Ping(ctx)); failures != "" {
-		return degraded(w, failures)
+	if failures := s.Pools.Probe(r.Context(), pingTimeout); failures != nil {
+		return degraded(w, failedPools(failures))
 	}
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// failedPools names every pool when none answered, and is empty when one did.
-func failedPools(pings map[string]error) string {
-	if len(pings) == 0 {
+// queueFull says why the volume has no room, nil when it has.
+func (s *Server) queueFull(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return s.Queue.Status(ctx).Full
+}
+
+// failedPools names every pool that did not answer.
+func failedPools(failures map[string]error) string {
+	if len(failures) == 0 {
 		return "no ClickHouse pool"
 	}
-	failures := make([]string, 0, len(pings))
-	for name, err := range pings {
-		if err == nil {
-			return ""
-		}
-		failures = append(failures, fmt.Sprintf("clickhouse pool %s: %v", name, err))
+	causes := make([]string, 0, len(failures))
+	for name, err := range failures {
+		causes = append(causes, fmt.Sprintf("clickhouse pool %s: %v", name, err))
 	}
-	slices.Sort(failures)
-	return strings.Join(failures, "; ")
+	return joinCauses(causes)
 }
 
 func degraded(w http.ResponseWriter, cause string) error {

@@ -27,6 +27,8 @@ type Problem struct {
 	RetryAfter time.Duration
 	// Fields are added to the body.
 	Fields map[string]any
+	// Header holds further headers of the answer.
+	Header map[string]string
 	// Cause is logged and never sent.
 	Cause error
 }
@@ -68,6 +70,9 @@ func (p *Problem) write(w http.ResponseWriter, r *http.Request) {
 	header.Del("Content-Length")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
+	for name, value := range p.Header {
+		header.Set(name, value)
+	}
 	if p.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(p.RetryAfter.Seconds()))))
 	}

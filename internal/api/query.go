@@ -37,6 +37,11 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 		return err
 	}
 	defer release()
+	ended, err := s.admitQuery(c)
+	if err != nil {
+		return err
+	}
+	defer ended()
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	bound := s.bindAgain(r, c, grant, name, table.Record)
 	joined, err := s.wantsPosition(c)

@@ -31,6 +31,10 @@ import (
 type Settings interface {
 	Get(id tenant.ID) (*settings.Snapshot, error)
 	Tenants() []tenant.ID
+	// Nested reports whether the directory holds a folder for each tenant.
+	Nested() bool
+	// Findings are those for which a tenant is rejected, or its warnings.
+	Findings(id tenant.ID) []settings.Finding
 	Reload(ctx context.Context, only *tenant.ID) settings.ReloadResult
 }
 
@@ -47,8 +51,22 @@ type Schemas interface {
 // Pools answers where a tenant's ClickHouse is.
 type Pools interface {
 	Get(id tenant.ID) (*clickhouse.Pool, error)
-	// Ping asks every pool at once; nil values are pools that answered.
-	Ping(ctx context.Context) map[string]error
+	// Probe asks the pools until one answers and returns nil then, else each
+	// one's failure by name.
+	Probe(ctx context.Context, timeout time.Duration) map[string]error
+}
+
+// Adoptions says what a tenant's settings could not be followed in.
+type Adoptions interface {
+	AdoptionFailures(id tenant.ID) []AdoptionFailure
+}
+
+// AdoptionFailure is a step of the last adoption that failed for a tenant. It is
+// tried again at the next reload.
+type AdoptionFailure struct {
+	Step  string    `json:"step"`
+	Error string    `json:"error"`
+	At    time.Time `json:"at"`
 }
 
 // Gate makes records durable.
@@ -73,16 +91,23 @@ type Streams interface {
 	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
 }
 
-// Options are what a Server is made of; all are required but Frontiers,
-// Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
+// Options are what a Server is made of; all are required but Adoptions, Limits,
+// Inserts, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
 type Options struct {
 	Settings Settings
 	Schemas  Schemas
 	Pools    Pools
 	Gate     Gate
 	Queue    Queue
+	Replayer Replayer
 	Auth     Authenticator
 	Streams  Streams
+	// Adoptions is nil where no step of an adoption can fail, Limits where no
+	// tenant has any.
+	Adoptions Adoptions
+	Limits    Limits
+	// Inserts is nil in a process that does not write to ClickHouse.
+	Inserts Inserts
 	// Frontiers is nil in a process that does not write to ClickHouse.
 	Frontiers Frontiers
 	// Results is nil when nothing is cached.
@@ -113,6 +138,9 @@ type Server struct {
 	bounds   *bounds
 	router   chi.Router
 	stopping atomic.Bool
+	// ending ends when a stop begins, and with it what waits for long.
+	ending context.Context
+	end    context.CancelFunc
 }
 
 // NewServer builds the routes.
@@ -130,6 +158,7 @@ func NewServer(o Options) *Server {
 		known:   newKnown(),
 		bounds:  newBounds(),
 	}
+	s.ending, s.end = context.WithCancel(context.Background())
 	s.router = s.routes()
 	return s
 }
@@ -138,7 +167,11 @@ func NewServer(o Options) *Server {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
 
 // BeginStop makes /readyz answer 503 from now on: a stop has begun.
-func (s *Server) BeginStop() { s.stopping.Store(true) }
+// Requests that wait for their rows to be inserted are answered.
+func (s *Server) BeginStop() {
+	s.stopping.Store(true)
+	s.end()
+}
 
 func (s *Server) routes() chi.Router {
 	router := chi.NewRouter()
@@ -174,6 +207,8 @@ func (s *Server) routes() chi.Router {
 		router.Get("/v1/ops/tenants", s.ops(s.opsTenants))
 		router.Get("/v1/ops/dlq/stats", s.ops(s.opsDeadLetterStats))
 		router.Get("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterRows))
+		router.Delete("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterDiscard))
+		router.Post("/v1/ops/dlq/replay", s.ops(s.opsDeadLetterReplay))
 		router.Post("/v1/ops/settings/reload", s.ops(s.opsReload))
 	})
 	return router
@@ -213,24 +248,6 @@ func (s *Server) decorateDefault(w http.ResponseWriter, r *http.Request) {
 	if snapshot, err := s.Settings.Get(tenant.Default); err == nil {
 		decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
 	}
-}
-
-// preflight answers CORS preflights on every path, from the list of the
-// tenant that the preflight names (browsers name none: tenant 0).
-func (s *Server) preflight(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isPreflight(r) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		addVary(w.Header(), tenantHeader)
-		if id, err := tenantOf(r); err == nil {
-			if snapshot, err := s.Settings.Get(id); err == nil {
-				decorate(w, r, snapshot.Config.CORS.AllowedOrigins)
-			}
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
 }
 
 func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {

@@ -92,9 +92,16 @@ func (b *testBackends) RefreshEarly(context.Context, tenant.ID) (*schema.Catalog
 func (b *testBackends) Refresh(context.Context, tenant.ID) error { return nil }
 func (b *testBackends) Pending() map[tenant.ID]error             { return b.pending }
 func (b *testBackends) FirstLoaded() bool                        { return b.loaded }
-func (b *testBackends) Ping(context.Context) map[string]error    { return b.pings }
-func (b *testBackends) Status(context.Context) mq.Status         { return b.status }
-func (b *testBackends) Get(tenant.ID) (*clickhouse.Pool, error)  { return nil, clickhouse.ErrNoPool }
+func (b *testBackends) Probe(context.Context, time.Duration) map[string]error {
+	for _, err := range b.pings {
+		if err == nil {
+			return nil
+		}
+	}
+	return b.pings
+}
+func (b *testBackends) Status(context.Context) mq.Status        { return b.status }
+func (b *testBackends) Get(tenant.ID) (*clickhouse.Pool, error) { return nil, clickhouse.ErrNoPool }
 func (b *testBackends) DeadLetters(tenant.ID) (mq.DeadLetterStore, error) {
 	return nil, mq.ErrNoDeadLetters
 }
@@ -212,7 +219,7 @@ func TestEveryFailureHasOneShape(t *testing.T) {
 		"unknown table":   {"POST", "/v1/ingest?table=nosuch", 404, "table.unknown"},
 		"no content type": {"POST", "/v1/ingest?table=pages", 415, "content_type.unsupported"},
 		"ops closed":      {"POST", "/v1/ops/query", 403, "auth.forbidden"},
-		"stream":          {"GET", "/v1/stream?table=pages", 429, "stream.too_many_subscribers"},
+		"stream":          {"GET", "/v1/stream?table=pages", 429, "tenant.rate_limited"},
 		"no pool":         {"POST", "/v1/query?table=pages", 400, "query.invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,10 +81,14 @@ func unserved(id tenant.ID, err error) error {
 	case errors.Is(err, settings.ErrUnknownTenant):
 		return problem(http.StatusNotFound, "tenant.unknown", "unknown tenant: "+id.String())
 	case errors.Is(err, settings.ErrRejected):
-		return problem(http.StatusServiceUnavailable, "tenant.rejected",
-			"the settings of this tenant are rejected").retryable(30 * time.Second)
+		return tenantRejected()
 	}
 	return err
+}
+
+func tenantRejected() *Problem {
+	return problem(http.StatusServiceUnavailable, "tenant.rejected",
+		"the settings of this tenant are rejected").retryable(30 * time.Second)
 }
 
 // one returns a parameter that may be given once.

@@ -6,38 +6,70 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
+// Steps of an adoption that can fail, as GET /v1/ops/tenants names them.
+const (
+	stepPasswords = "clickhouse_passwords"
+	stepPool      = "clickhouse_pool"
+	stepBudget    = "queue_budget"
+)
+
 // adopt makes everything follow a new set of snapshots, in this order: a
 // schema loop needs its pool, and a budget may be raised before rows come. A
 // step that fails for a tenant is that tenant's alone, and is tried again at
 // the next reload.
-func (a *App) adopt(ctx context.Context, snapshots map[tenant.ID]*settings.Snapshot) {
-	a.passwords.reload(a.logger)
-	a.results.adopt(ctx, snapshots)
-	pools := make(map[tenant.ID]clickhouse.Config, len(snapshots))
+//
+// What it does for a tenant that did not change is a look into a map: a reload
+// of one folder does not cost what a reload of all of them does.
+func (a *App) adopt(ctx context.Context, _ map[tenant.ID]*settings.Snapshot) {
+	a.adopting.Lock()
+	defer a.adopting.Unlock()
+	// The set as it is now: this adoption may have waited for another.
+	snapshots := a.registry.Snapshots()
+	failures := newFailures(a.logger)
+	a.windows.adopt(a.registry, snapshots)
+	a.forgetRemoved(snapshots)
+	moved := a.results.adopt(ctx, snapshots)
+	a.adoptPools(snapshots, failures)
+	// A query of the pools before may have ended meanwhile.
+	a.results.drop(ctx, moved)
 	specs := make(map[tenant.ID]schema.Spec, len(snapshots))
 	for id, snapshot := range snapshots {
-		pools[id] = poolConfig(snapshot.Config.ClickHouse, a.passwords.of(id))
 		specs[id] = schema.Spec{RefreshInterval: snapshot.Config.Schema.RefreshInterval}
-	}
-	for id, err := range a.pools.Reconcile(pools) {
-		if err != nil {
-			a.logger.Error("cannot give the tenant its ClickHouse pool", "tenant", id, "error", err)
-		}
 	}
 	a.schemas.Reconcile(specs)
 	a.auth.Reconcile(snapshots)
-	for id, snapshot := range snapshots {
-		if err := a.broker.SetBudget(ctx, id, snapshot.Config.MQ.MaxBytes); err != nil {
-			a.logger.Error("cannot set the tenant's queue budget", "tenant", id, "bytes", snapshot.Config.MQ.MaxBytes, "error", err)
+	a.limits.Reconcile(limitConfigs(snapshots))
+	a.adoptDedupe(ctx, snapshots, failures)
+	a.budgets.adopt(ctx, snapshots, failures)
+	a.endStreams(snapshots)
+	a.failures.Store(failures)
+}
+
+func (a *App) adoptPools(snapshots map[tenant.ID]*settings.Snapshot, failures *failures) {
+	if err := a.passwords.reload(); err != nil {
+		a.logger.Error("keeping the ClickHouse passwords read before", "error", err)
+		for id := range snapshots {
+			failures.note(id, stepPasswords, err)
 		}
 	}
-	a.endStreams(snapshots)
+	for id, err := range a.pools.Reconcile(a.poolConfigs(snapshots)) {
+		failures.add(id, stepPool, "cannot give the tenant its ClickHouse pool", err)
+	}
+}
+
+func (a *App) poolConfigs(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]clickhouse.Config {
+	configs := make(map[tenant.ID]clickhouse.Config, len(snapshots))
+	for id, snapshot := range snapshots {
+		configs[id] = poolConfig(snapshot.Config.ClickHouse, a.passwords.of(id))
+	}
+	return configs
 }
 
 // endStreams ends the streams of tenants that are no longer served. Those that
@@ -53,6 +85,58 @@ func (a *App) endStreams(served map[tenant.ID]*settings.Snapshot) {
 		}
 		a.hub.EndTenant(id, reason)
 	}
+}
+
+// forgetRemoved drops the metrics of tenants that have no folder any more, so
+// that they do not gather. It does so at the next adoption too, for what was
+// still on its way at this one.
+func (a *App) forgetRemoved(served map[tenant.ID]*settings.Snapshot) {
+	held := make(map[tenant.ID]bool, len(served))
+	for _, id := range a.registry.Tenants() {
+		held[id] = true
+	}
+	removed := make(map[tenant.ID]bool)
+	for id := range a.held {
+		if !held[id] {
+			removed[id] = true
+		}
+	}
+	for _, ids := range []map[tenant.ID]bool{a.removed, removed} {
+		for id := range ids {
+			if !held[id] {
+				a.gate.Forget(id)
+				a.worker.Forget(id)
+				a.replayer.Forget(id)
+				a.hub.Forget(id)
+			}
+		}
+	}
+	a.held, a.removed = held, removed
+}
+
+func limitConfigs(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]limit.Config {
+	configs := map[tenant.ID]limit.Config{}
+	for id, snapshot := range snapshots {
+		rows, queries := snapshot.Config.Ingest.Limits, snapshot.Config.Query.Limits
+		var c limit.Config
+		if rows != nil {
+			c.RowsPerSecond, c.BytesPerSecond, c.Burst = orNone(rows.RowsPerSecond), orNone(rows.BytesPerSecond), orNone(rows.Burst)
+		}
+		if queries != nil {
+			c.QueriesPerSecond, c.ConcurrentQueries = orNone(queries.PerSecond), orNone(queries.Concurrent)
+		}
+		if c != (limit.Config{}) {
+			configs[id] = c
+		}
+	}
+	return configs
+}
+
+func orNone[T int | int64](limit *T) T {
+	if limit == nil {
+		return 0
+	}
+	return *limit
 }
 
 func poolConfig(c settings.ClickHouse, password string) clickhouse.Config {

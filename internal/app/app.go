@@ -13,6 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,7 +24,10 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/coord/local"
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
 	"github.com/wavehouse/wavehouse/internal/schema"
@@ -61,8 +66,19 @@ type App struct {
 	sweeper   *ingest.Sweeper
 	hub       *stream.Hub
 	results   *results
+	replayer  *ingest.Replayer
+	dedupe    *pebble.Store
 	api       *api.Server
 	server    *http.Server
+	// adopting is held by an adoption, which alone uses budgets, held and
+	// removed: the tenants that have a folder, and those that lost it last.
+	adopting sync.Mutex
+	budgets  *budgets
+	held     map[tenant.ID]bool
+	removed  map[tenant.ID]bool
+	windows  windows
+	limits   *limit.Limits
+	failures atomic.Pointer[failures] // of the last adoption
 	// metricsServer is nil when metrics share the API's listener, or are off.
 	metricsServer *http.Server
 }
@@ -93,6 +109,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.registry.OnAdopt(a.adopt)
+	if err = a.pools.Fits(a.poolConfigs(a.registry.Snapshots())); err != nil {
+		return nil, fmt.Errorf("settings directory %q: %w", o.Config.Settings.Dir, err)
+	}
+	if a.registry.Nested() && o.Config.Auth.OperatorKey.Reveal() == "" {
+		o.Logger.Warn("no operator key is set (auth.operator_key): over a settings directory with a folder for each tenant nobody can use /v1/ops")
+	}
 	if a.lock, err = lockDataDir(o.Config.DataDir); err != nil {
 		return nil, err
 	}
@@ -101,7 +123,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("open the queue in %q: %w", o.Config.DataDir, err)
 	}
-	if a.results, err = a.newResults(a.registry.Snapshots); err != nil {
+	a.budgets = newBudgets(a.broker)
+	a.limits = limit.New(limit.Options{Metrics: a.metrics})
+	if a.results, err = a.newResults(); err != nil {
 		return nil, err
 	}
 	a.buildPipeline()
@@ -122,13 +146,17 @@ func traceOptions(o Options) telemetry.TraceOptions {
 // buildPipeline makes what takes rows from the door to ClickHouse and to the
 // streams.
 func (a *App) buildPipeline() {
-	a.gate = ingest.NewGate(ingest.GateOptions{Broker: a.broker, Metrics: a.metrics})
+	a.dedupe = a.newDedupe()
+	a.gate = ingest.NewGate(ingest.GateOptions{
+		Broker: a.broker, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
+	})
+	a.replayer = ingest.NewReplayer(ingest.ReplayerOptions{Broker: a.broker, Metrics: a.metrics})
 	a.worker = ingest.NewWorker(ingest.WorkerOptions{
 		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings, OnFlushed: a.results.flushed,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
 	a.sweeper = ingest.NewSweeper(ingest.SweeperOptions{
-		Broker: a.broker, Coord: local.New(), Windows: a.gapWindows,
+		Broker: a.broker, Coord: local.New(), Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
 		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
 	})
 	a.hub = stream.New(stream.Options{
@@ -143,8 +171,9 @@ func (a *App) buildAPI(o Options) {
 	})
 	options := api.Options{
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.broker, Streams: a.hub,
+		Inserts: a.worker, Replayer: a.replayer,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
-		Results: a.results.reads, Lineage: a.results.lineage, Writes: a.results,
+		Results: a.results.reads, Lineage: a.results.lineage, Writes: a.results, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
 	}
 	metrics := telemetry.MetricsHandler(a.metrics)
@@ -209,6 +238,9 @@ func (a *App) closeStores(ctx context.Context) {
 	var errs []error
 	if a.results != nil {
 		errs = append(errs, a.results.close(ctx))
+	}
+	if a.dedupe != nil {
+		errs = append(errs, a.dedupe.Close(ctx))
 	}
 	if a.broker != nil {
 		errs = append(errs, a.broker.Close(ctx))

@@ -3,8 +3,10 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
+	"sync/atomic"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/cache/local"
@@ -19,37 +21,85 @@ type results struct {
 	cache   *local.Cache
 	reads   *cache.Reads
 	lineage *lineage.Lineage
-	// served are the tenants and where their tables are.
-	served func() map[tenant.ID]*settings.Snapshot
-	// known are the tenants of the last adoption. Adoptions go one after the
-	// other.
-	known map[tenant.ID]bool
+	// places are those of the last adoption, replaced whole. Adoptions go one
+	// after the other.
+	places atomic.Pointer[places]
 }
 
-func (a *App) newResults(served func() map[tenant.ID]*settings.Snapshot) (*results, error) {
+// places says where each tenant's tables are, and who shares a server: each
+// write asks.
+type places struct {
+	tenants map[tenant.ID]place
+	servers map[string][]tenant.ID
+	// left is where tenants were that left or moved: an INSERT may still be on
+	// its way there.
+	left map[tenant.ID]place
+}
+
+// maxLeft bounds the former places that are remembered.
+const maxLeft = 4096
+
+// place is where a tenant's tables are.
+type place struct{ server, database string }
+
+func newPlaces(served map[tenant.ID]*settings.Snapshot) *places {
+	p := &places{
+		tenants: make(map[tenant.ID]place, len(served)), servers: map[string][]tenant.ID{}, left: map[tenant.ID]place{},
+	}
+	for id, snapshot := range served {
+		at := place{serverOf(snapshot.Config.ClickHouse.Addr), snapshot.Config.ClickHouse.Database}
+		p.tenants[id] = at
+		p.servers[at.server] = append(p.servers[at.server], id)
+	}
+	return p
+}
+
+func (a *App) newResults() (*results, error) {
 	logger := component(a.logger, "cache")
 	store, err := local.New(local.Options{MaxBytes: a.config.Cache.Local.MaxBytes, Logger: logger, Metrics: a.metrics})
 	if err != nil {
 		return nil, fmt.Errorf("make the cache: %w", err)
 	}
-	return &results{
+	r := &results{
 		cache: store, lineage: lineage.New(lineage.Options{Logger: logger}),
-		reads:  cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: a.metrics}),
-		served: served,
-	}, nil
+		reads: cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: a.metrics}),
+	}
+	r.places.Store(newPlaces(nil))
+	return r, nil
+}
+
+// depart notes who left since before, or moved.
+func (p *places) depart(before *places) (moved []tenant.ID) {
+	if len(before.left) < maxLeft {
+		maps.Copy(p.left, before.left)
+	}
+	for id, had := range before.tenants {
+		if at, stays := p.tenants[id]; !stays || at != had {
+			moved = append(moved, id)
+			p.left[id] = had
+		}
+	}
+	for id := range p.tenants {
+		if _, known := before.tenants[id]; !known {
+			moved = append(moved, id)
+		}
+	}
+	return moved
 }
 
 // flushed drops what was cached of a table that just got rows, for every tenant
 // that can read it.
 func (r *results) flushed(f ingest.Flushed) {
-	served := r.served()
-	snapshot := served[f.Tenant]
-	if snapshot == nil {
-		return
-	}
-	table := lineage.Name(snapshot.Config.ClickHouse.Database, f.Table)
-	for id := range sharing(served, snapshot) {
-		r.cache.Invalidate(context.Background(), id, table)
+	places := r.places.Load()
+	for _, of := range []map[tenant.ID]place{places.tenants, places.left} {
+		at, known := of[f.Tenant]
+		if !known {
+			continue
+		}
+		table := lineage.Name(at.database, f.Table)
+		for _, id := range places.servers[at.server] {
+			r.cache.Invalidate(context.Background(), id, table)
+		}
 	}
 }
 
@@ -59,33 +109,31 @@ func (r *results) Wrote(ctx context.Context, id tenant.ID, changed bool) {
 	if changed {
 		r.lineage.Forget()
 	}
-	served := r.served()
-	snapshot := served[id]
-	if snapshot == nil {
+	places := r.places.Load()
+	at, served := places.tenants[id]
+	if !served {
 		r.cache.InvalidateTenant(ctx, id)
 		return
 	}
-	for other := range sharing(served, snapshot) {
-		r.cache.InvalidateTenant(ctx, other)
-	}
+	r.drop(ctx, places.servers[at.server])
 }
 
-// adopt drops what was cached of tenants that left, or come back: they may
-// have been written to meanwhile.
-func (r *results) adopt(ctx context.Context, served map[tenant.ID]*settings.Snapshot) {
-	known := make(map[tenant.ID]bool, len(served))
-	for id := range served {
-		known[id] = true
-		if !r.known[id] {
-			r.cache.InvalidateTenant(ctx, id)
-		}
+// adopt drops what was cached of tenants that left, came back or moved to
+// another place, and returns them: what they had cached may have been written
+// to meanwhile.
+func (r *results) adopt(ctx context.Context, served map[tenant.ID]*settings.Snapshot) []tenant.ID {
+	before, after := r.places.Load(), newPlaces(served)
+	moved := after.depart(before)
+	r.places.Store(after)
+	r.drop(ctx, moved)
+	return moved
+}
+
+// drop forgets all that was cached of the tenants.
+func (r *results) drop(ctx context.Context, ids []tenant.ID) {
+	for _, id := range ids {
+		r.cache.InvalidateTenant(ctx, id)
 	}
-	for id := range r.known {
-		if !known[id] {
-			r.cache.InvalidateTenant(ctx, id)
-		}
-	}
-	r.known = known
 }
 
 // close ends the cache once the queries that fill it have ended.
@@ -93,18 +141,6 @@ func (r *results) close(ctx context.Context) error {
 	err := r.reads.Close(ctx)
 	r.cache.Close()
 	return err
-}
-
-// sharing are the tenants on the same ClickHouse server.
-func sharing(served map[tenant.ID]*settings.Snapshot, with *settings.Snapshot) map[tenant.ID]*settings.Snapshot {
-	server := serverOf(with.Config.ClickHouse.Addr)
-	same := make(map[tenant.ID]*settings.Snapshot, len(served))
-	for id, snapshot := range served {
-		if serverOf(snapshot.Config.ClickHouse.Addr) == server {
-			same[id] = snapshot
-		}
-	}
-	return same
 }
 
 // serverOf spells an address as others may: names without regard to case, this

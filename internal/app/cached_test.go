@@ -31,7 +31,7 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	}
 	a := &App{logger: slog.New(slog.DiscardHandler), config: &config.Config{}, metrics: prometheus.NewRegistry(), registry: nil}
 	a.config.Cache.Local.MaxBytes = 1 << 20
-	r, err := a.newResults(func() map[tenant.ID]*settings.Snapshot { return served })
+	r, err := a.newResults()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.close(context.Background())) })
 	fill := func(table string) {
@@ -72,4 +72,16 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	fill("shared.t")
 	r.adopt(t.Context(), served)
 	assert.Len(t, dropped("shared.t"), 5, "those that come back")
+
+	// An INSERT that was on its way when its tenant left or moved still tells
+	// those who stayed.
+	moved := map[tenant.ID]*settings.Snapshot{"cedar": served["cedar"], "birch": at("elsewhere:9000", "shared")}
+	r.adopt(t.Context(), moved)
+	fill("shared.t")
+	r.flushed(ingest.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
+	assert.Contains(t, dropped("shared.t"), tenant.ID("cedar"))
+	fill("shared.t")
+	r.adopt(t.Context(), served)
+	assert.Contains(t, dropped("shared.t"), tenant.ID("birch"), "what a tenant cached elsewhere is not found when it comes back")
+	assert.NotContains(t, dropped("shared.t"), tenant.ID("cedar"))
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"log/slog"
 	"sync"
 
 	"github.com/wavehouse/wavehouse/internal/config"
@@ -34,15 +33,15 @@ func (p *passwords) read() (map[tenant.ID]config.Secret, error) {
 }
 
 // reload reads the file again; one that cannot be read keeps what it said.
-func (p *passwords) reload(logger *slog.Logger) {
+func (p *passwords) reload() error {
 	byName, err := p.read()
 	if err != nil {
-		logger.Error("keeping the ClickHouse passwords read before", "error", err)
-		return
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.byName = byName
+	return nil
 }
 
 func (p *passwords) of(id tenant.ID) string {

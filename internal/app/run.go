@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // Budgets of a stop, after server.shutdown_timeout for requests and batches.
@@ -44,10 +42,11 @@ func (a *App) Run(ctx context.Context) error {
 	defer stopWorking()
 	defer stopFeeding()
 
-	a.adopt(base, a.registry.Snapshots())
+	a.adopt(base, nil)
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
+	group.Go(named("dedupe", func() error { return a.dedupe.Run(feeding) }))
 	group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	group.Go(named("stream", func() error { return a.hub.Run(serving) }))
 	group.Go(named("worker", func() error { return a.worker.Run(working) }))
@@ -141,13 +140,4 @@ func named(component string, run func() error) func() error {
 		}
 		return nil
 	}
-}
-
-// gapWindows is how long each tenant keeps its history.
-func (a *App) gapWindows() map[tenant.ID]time.Duration {
-	windows := make(map[tenant.ID]time.Duration)
-	for id, snapshot := range a.registry.Snapshots() {
-		windows[id] = snapshot.Config.Stream.GapWindow
-	}
-	return windows
 }

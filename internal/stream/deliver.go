@@ -30,7 +30,7 @@ func (s *subscriber) deliver(c *sharedChunk, shared bool) error {
 	grant, err := s.sub.Grant()
 	if err != nil {
 		s.topic.projector.withhold(withheldGrant, c.Rows-skip, nil)
-		s.end(EndAccessRevoked)
+		s.end(endOf(err))
 		return errEnded
 	}
 	if b := s.blockOf(c); b != nil {

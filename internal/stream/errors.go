@@ -1,6 +1,9 @@
 package stream
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Codes of an Error.
 const (
@@ -16,6 +19,8 @@ type Error struct {
 	Message string
 	// RetryAfter is when to try again; 0 when a retry cures nothing.
 	RetryAfter time.Duration
+	// Limit is how many streams the tenant may have, with CodeTooManySubscribers.
+	Limit int
 	// Err is the cause, nil for none. It is not for the caller's eyes.
 	Err error
 }
@@ -29,6 +34,27 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Over is what a Grant returns when the stream has to end with a reason of its
+// own: its tenant is no longer served.
+type Over struct {
+	Reason string
+	Err    error
+}
+
+func (o *Over) Error() string { return o.Reason + ": " + o.Err.Error() }
+
+// Unwrap returns the cause.
+func (o *Over) Unwrap() error { return o.Err }
+
+// endOf is why a stream ends whose grant cannot be had.
+func endOf(err error) string {
+	var over *Over
+	if errors.As(err, &over) {
+		return over.Reason
+	}
+	return EndAccessRevoked
+}
 
 func unavailable(message string, cause error) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 5 * time.Second, Err: cause}

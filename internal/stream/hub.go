@@ -191,7 +191,7 @@ func (h *Hub) register(s *subscriber) error {
 	limit, n := s.sub.MaxSubscribers, h.subscribers[s.sub.Tenant]
 	if limit > 0 && n >= limit {
 		return &Error{
-			Code: CodeTooManySubscribers, RetryAfter: 10 * time.Second,
+			Code: CodeTooManySubscribers, RetryAfter: 10 * time.Second, Limit: limit,
 			Message: fmt.Sprintf("the tenant has %d open streams, its limit", n),
 		}
 	}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -69,4 +70,34 @@ func TestTenantsWithStreams(t *testing.T) {
 	r.open(testTable, "", "&tenant=cedar")
 	r.open("other", "", "&tenant=cedar")
 	assert.ElementsMatch(t, []tenant.ID{"birch", "cedar"}, r.hub.Tenants())
+}
+
+// A stream whose tenant is taken away while it opens is opened and told so, and
+// keeps the position that its client has.
+func TestTheTenantLeavesWhileAStreamOpens(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, nil)
+	for _, reason := range []string{EndTenantRemoved, EndTenantRejected} {
+		r.refuse(&Over{Reason: reason, Err: errors.New("no such tenant")})
+		s := r.open(testTable, "", "")
+		require.Empty(t, s.LastID())
+		f, err := s.NextEvent()
+		require.NoError(t, err)
+		require.Equal(t, reason, f.EndReason())
+		_, err = s.NextEvent()
+		require.Error(t, err, "it is over")
+	}
+}
+
+// One that is open learns the same from its grant, should a row come before the
+// hub tells it.
+func TestTheTenantLeavesBeforeARow(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, nil)
+	s := r.open(testTable, "", "")
+	r.refuse(&Over{Reason: EndTenantRejected, Err: errors.New("rejected")})
+	b.publish(rowsChunk(testTable, 1))
+	f, err := s.NextEvent()
+	require.NoError(t, err)
+	require.Equal(t, EndTenantRejected, f.EndReason())
 }

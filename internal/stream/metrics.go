@@ -1,6 +1,10 @@
 package stream
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
 
 // Reasons for which rows are withheld.
 const (
@@ -68,5 +72,17 @@ func (m *metrics) forTenant(id string) tenantCounts {
 		rows:        m.rows.WithLabelValues(id),
 		bytes:       m.bytes.WithLabelValues(id),
 		overflows:   m.overflows.WithLabelValues(id),
+	}
+}
+
+// Forget drops the metrics of a tenant that is gone for good. Its streams have
+// ended, or count for nobody from now on.
+func (h *Hub) Forget(id tenant.ID) {
+	of := prometheus.Labels{"tenant": id.String()}
+	h.metrics.subscribers.DeletePartialMatch(of)
+	for _, counter := range []*prometheus.CounterVec{
+		h.metrics.rows, h.metrics.bytes, h.metrics.gaps, h.metrics.withheld, h.metrics.ended, h.metrics.overflows,
+	} {
+		counter.DeletePartialMatch(of)
 	}
 }

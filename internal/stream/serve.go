@@ -29,11 +29,34 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, sub Subscription) er
 	}
 	defer h.unregister(s)
 	tail, err := s.settle(start)
-	if err != nil {
-		return err
+	var over *Over
+	if errors.As(err, &over) {
+		s.end(over.Reason)
 	}
-	s.run(w, r, tail)
+	switch {
+	case s.ending() != "":
+		s.endAtOnce(w, r)
+	case err != nil:
+		return err
+	default:
+		s.run(w, r, tail)
+	}
 	return nil
+}
+
+// endAtOnce says why the stream ends that was opening when it was asked to. It
+// gives no position, so that the client keeps the one it has.
+func (s *subscriber) endAtOnce(w http.ResponseWriter, r *http.Request) {
+	s.out = newOutput(w, r, s, s.hub.o.WriteTimeout)
+	defer s.close()
+	err := s.out.start()
+	if err == nil {
+		err = s.out.write(appendOpening(nil, nil))
+	}
+	if err == nil {
+		err = errEnded
+	}
+	s.farewell(err)
 }
 
 func (h *Hub) newSubscriber(ctx context.Context, sub Subscription) *subscriber {
@@ -203,7 +226,7 @@ func (s *subscriber) attend() error {
 	}
 	// A quiet table's readers learn here that they lost access.
 	if _, err := s.sub.Grant(); err != nil {
-		s.end(EndAccessRevoked)
+		s.end(endOf(err))
 		return errEnded
 	}
 	var id []byte

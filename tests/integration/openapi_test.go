@@ -40,9 +40,12 @@ const (
 	countSecrets = `{"aggregations":[{"fn":"count","column":"*"}]}`
 )
 
-// unprovoked are the documented answers that only a bug of the server or the
-// end of a server brings.
-func unprovoked(answer string) bool { return strings.HasSuffix(answer, " 500") }
+// unprovoked are the documented answers that only a bug of the server, the end
+// of a server, or two requests at the very same time bring.
+func unprovoked(answer string) bool {
+	return strings.HasSuffix(answer, " 500") || strings.HasPrefix(answer, "POST /v1/ops/dlq/") && strings.HasSuffix(answer, " 409") ||
+		answer == "DELETE /v1/ops/dlq/rows 409"
+}
 
 // The document is what the server does: every answer here is one of those it
 // promises, of the shape it promises, and each that it promises is seen.
@@ -65,9 +68,12 @@ func TestOpenAPIIsWhatTheServerDoes(t *testing.T) {
 	d.stream()
 	d.ops()
 	d.deadLetters()
+	d.waits()
 	d.probes()
 	d.faults()
 	d.blind()
+	d.limited()
+	d.claimed()
 
 	var missed []string
 	for _, answer := range c.answers() {
@@ -124,6 +130,11 @@ func (d *driver) data() {
 		question{200, route + "?table=pages&results=all", rows, jsonBody()},
 		question{200, route + "?table=pages", row + "\n", []string{"Content-Type", ndjson}},
 		question{200, route + "?table=pages", "event_id,page\nd,/\n", []string{"Content-Type", "text/csv"}},
+		question{200, route + "?table=pages", row, jsonBody("Idempotency-Key", "k")},
+		question{200, route + "?table=pages", row, jsonBody("Idempotency-Key", "k")},
+		question{422, route + "?table=pages", rows, jsonBody("Idempotency-Key", "k")},
+		question{200, route + "?table=pages&wait=inserted&timeout=50s", row, jsonBody()},
+		question{200, route + "?table=pages&wait=inserted&timeout=50s", rows, jsonBody()},
 		question{400, route + "?table=pages", `{"event_id":"a","nope":1}`, jsonBody()},
 		question{400, route + "?table=pages", `{"event_id":"a","nope":1}`, jsonBody("Accept", problemJSON)},
 		question{401, route + "?table=secrets", row, jsonBody(badToken()...)},
@@ -208,7 +219,7 @@ func opsRoutes() map[string]string {
 	return map[string]string{
 		"/v1/ops/query": http.MethodPost, "/v1/ops/schema": http.MethodGet, "/v1/ops/schema/refresh": http.MethodPost,
 		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet,
-		"/v1/ops/dlq/stats": http.MethodGet, "/v1/ops/dlq/rows": http.MethodGet, "/v1/ops/settings/reload": http.MethodPost,
+		"/v1/ops/dlq/stats": http.MethodGet, "/v1/ops/dlq/rows": http.MethodGet, "/v1/ops/dlq/replay": http.MethodPost, "/v1/ops/settings/reload": http.MethodPost,
 	}
 }
 
@@ -270,6 +281,39 @@ func (d *driver) deadLetters() {
 	d.ask(http.MethodGet, stats, question{200, stats + "?tenant=0", "", operator()})
 	page := d.ask(http.MethodGet, rows, question{200, rows + "?table=picky&limit=2", "", operator()})
 	assert.Contains(d.t, page.body, `"n":11`)
+	id := decode[struct{ Rows []letter }](d.t, page).Rows[0].ID
+	d.ask(http.MethodGet, rows,
+		question{200, rows + "?id=" + id, "", operator()},
+		question{404, rows + "?id=0-1", "", operator()},
+	)
+	const again = "/v1/ops/dlq/replay"
+	all, large := `{"table":"picky","all":true}`, strings.Repeat(" ", 1<<20+1)
+	d.ask(http.MethodPost, again,
+		question{200, again + "?tenant=0", fmt.Sprintf(`{"table":"picky","ids":[%q],"dry_run":true}`, id), operator()},
+		question{200, again, `{"table":"picky","ids":["0-1"]}`, operator()},
+		question{413, again, large, operator()},
+		question{415, again, all, operator("Content-Encoding", "br")},
+	)
+	d.ask(http.MethodDelete, rows,
+		question{400, rows, `{"table":"picky"}`, operator()},
+		question{401, rows, all, badToken()},
+		question{403, rows, all, nil},
+		question{404, rows + "?tenant=nobody", all, operator()},
+		question{413, rows, large, operator()},
+		question{415, rows, all, operator("Content-Encoding", "br")},
+		question{200, rows + "?tenant=0", fmt.Sprintf(`{"table":"picky","ids":[%q]}`, id), operator()},
+		question{200, rows, all, operator()},
+	)
+}
+
+// waits are for rows that do not arrive in time.
+func (d *driver) waits() {
+	d.t.Helper()
+	const route, query = "/v1/ingest", "?table=pages&wait=inserted&timeout=1ns"
+	d.ask(http.MethodPost, route,
+		question{202, route + query, `{"event_id":"late","page":"/"}`, jsonBody()},
+		question{202, route + query, `{"event_id":"later","page":"/"}`, []string{"Content-Type", ndjson}},
+	)
 }
 
 func (d *driver) probes() {
@@ -310,6 +354,29 @@ func (d *driver) blind() {
 	for route, method := range opsRoutes() {
 		b.ask(method, route, question{503, pathOf(route), "", bearer})
 	}
+	b.ask(http.MethodDelete, "/v1/ops/dlq/rows", question{503, "/v1/ops/dlq/rows", "", bearer})
+}
+
+// limited are the answers of a server whose tenant is at its limits: the first
+// request of each kind uses them up for good.
+func (d *driver) limited() {
+	d.t.Helper()
+	s := behindProxy(d.t, options{config: map[string]string{
+		"ingest": `{"limits":{"rows_per_second":1,"burst":1}}`, "query": `{"limits":{"concurrent":1}}`,
+	}, policies: d.s.o.policies}, pagesTable)
+	l := &driver{t: d.t, s: s, c: d.c}
+	s.adopt(`{"pipes":[{"name":"top","sql":"SELECT page FROM pages","allowed_roles":["public"],"cache":{"ttl":"0"}}]}`)
+	s.accept("pages", lines("a", 500))
+	l.ask(http.MethodPost, "/v1/ingest", question{429, "/v1/ingest?table=pages", `{}`, jsonBody()})
+	s.o.proxy.Set(clickhousetest.Hang())
+	go func() { _, _ = s.try(http.MethodGet, "/v1/pipes/top", nil) }()
+	s.eventually(func() string {
+		now, _ := s.o.proxy.InFlight()
+		return unless(now > 0, "the only query does not run")
+	})
+	l.ask(http.MethodPost, "/v1/query", question{429, "/v1/query?table=pages", `{"select_all":true}`, nil})
+	l.ask(http.MethodGet, "/v1/pipes/{name}", question{429, "/v1/pipes/top", "", nil})
+	l.ask(http.MethodPost, "/v1/pipes/{name}", question{429, "/v1/pipes/top", "", jsonBody()})
 }
 
 // Answers that the document does not know, or of another shape, are found.
@@ -349,4 +416,14 @@ func TestOpenAPICheckFindsWhatIsWrong(t *testing.T) {
 		assert.Error(t, err, name)
 	}
 	require.True(t, slices.Equal([]string{"GET /a 200", "GET /a 400"}, c.answers()))
+}
+
+// claimed is the answer while the outcome of a request with the same key is not
+// known.
+func (d *driver) claimed() {
+	d.t.Helper()
+	s := start(d.t, options{}, pagesTable)
+	s.claimed("k" + "held")
+	b := &driver{t: d.t, s: s, c: d.c}
+	b.ask(http.MethodPost, "/v1/ingest", question{409, "/v1/ingest?table=pages", `{"event_id":"a","page":"/"}`, jsonBody("Idempotency-Key", "held")})
 }

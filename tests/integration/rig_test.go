@@ -57,6 +57,8 @@ type options struct {
 	// connection that ends during its handshake, as a stop may end it.
 	early    bool
 	logLevel string
+	// env replaces or adds variables of the boot configuration.
+	env []string
 }
 
 // server is a running server and its directories, which outlive a restart.
@@ -109,11 +111,11 @@ func behindProxy(t *testing.T, o options, statements ...string) *server {
 // run starts the server, again after stop.
 func (s *server) run() {
 	s.t.Helper()
-	cfg, _, err := config.Load([]string{
+	cfg, _, err := config.Load(append([]string{
 		"WH_SERVER_HOST=127.0.0.1", "WH_SERVER_PORT=0", "WH_SERVER_SHUTDOWN_TIMEOUT=6s",
 		"WH_SETTINGS_DIR=" + s.settingsDir, "WH_DATA_DIR=" + s.dataDir, "WH_CONFIG=" + filepath.Join(s.dataDir, "none.yaml"),
 		"WH_AUTH_OPERATOR_KEY=" + operatorKey, "WH_AUTH_JWT_SECRET=" + jwtSecret, "WH_CH_PASSWORD=" + s.o.password,
-	}, nil)
+	}, s.o.env...), nil)
 	require.NoError(s.t, err)
 	logger, err := telemetry.NewLogger(s.logs, telemetry.LogOptions{Level: s.logLevel(), Format: "json"})
 	require.NoError(s.t, err)

@@ -170,23 +170,22 @@ func (l *Lineage) load(ctx context.Context, pool *clickhouse.Pool) (*graph, erro
 }
 
 func readDefinitions(ctx context.Context, pool *clickhouse.Pool) (definitions []definition, selects []string, err error) {
-	rows, err := pool.Native().Query(ctx, definitionsQuery)
-	if err != nil {
-		return nil, nil, fmt.Errorf("list views: %w", pool.Wrap(ctx, err))
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = pool.EachRow(ctx, definitionsQuery, func(scan clickhouse.Scan) error {
 		var d definition
 		var query string
-		if err := rows.Scan(&d.database, &d.name, &d.engine, &d.engineFull, &d.create, &query); err != nil {
-			return nil, nil, fmt.Errorf("list views: %w", err)
+		if err := scan(&d.database, &d.name, &d.engine, &d.engineFull, &d.create, &query); err != nil {
+			return err
 		}
 		if len(definitions) == maxDefinitions {
-			return nil, nil, errTooMany
+			return errTooMany
 		}
 		definitions, selects = append(definitions, d), append(selects, query)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list views: %w", err)
 	}
-	return definitions, selects, rows.Err()
+	return definitions, selects, nil
 }
 
 // parse has ClickHouse parse a statement, once.
@@ -197,20 +196,13 @@ func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) 
 	if known {
 		return found, nil
 	}
-	rows, err := pool.Native().Query(ctx, "EXPLAIN AST "+sql)
-	if err != nil {
-		return references{}, fmt.Errorf("parse a statement: %w", pool.Wrap(ctx, err))
-	}
-	defer rows.Close()
 	var tree []string
-	for rows.Next() {
+	if err := pool.EachRow(ctx, "EXPLAIN AST "+sql, func(scan clickhouse.Scan) error {
 		var row string
-		if err := rows.Scan(&row); err != nil {
-			return references{}, fmt.Errorf("parse a statement: %w", err)
-		}
+		err := scan(&row)
 		tree = append(tree, row)
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}); err != nil {
 		return references{}, fmt.Errorf("parse a statement: %w", err)
 	}
 	found = parseTree(tree)

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/limit"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Limits hold a tenant to the rates that its settings name.
+type Limits interface {
+	// Ingest takes rows and bytes, or says which limit is in the way. Of zero
+	// rows and bytes it takes nothing.
+	Ingest(id tenant.ID, rows int, bytes int64) *limit.Exceeded
+	// Query admits a query until release is called.
+	Query(id tenant.ID) (release func(), exceeded *limit.Exceeded)
+}
+
+// mayIngest refuses a tenant that is over its limits before its body is read.
+func (s *Server) mayIngest(c *call) error {
+	if s.Limits == nil {
+		return nil
+	}
+	return rateLimited(s.Limits.Ingest(c.tenant, 0, 0))
+}
+
+// admitBody takes a decoded body from the tenant's limits, as a whole or not at
+// all: nothing of a refused request is stored. Each record counts, whatever
+// becomes of it.
+func (s *Server) admitBody(c *call, format record.InputFormat, body []byte) error {
+	if s.Limits == nil {
+		return nil
+	}
+	rows := 0
+	if limits := c.settings.Config.Ingest.Limits; limits != nil && limits.RowsPerSecond != nil {
+		rows = record.Count(format, body)
+	}
+	return rateLimited(s.Limits.Ingest(c.tenant, rows, int64(len(body))))
+}
+
+// admitQuery admits a query or a pipe, answered from the cache or not, until
+// release is called.
+func (s *Server) admitQuery(c *call) (release func(), err error) {
+	if s.Limits == nil {
+		return func() {}, nil
+	}
+	release, exceeded := s.Limits.Query(c.tenant)
+	return release, rateLimited(exceeded)
+}
+
+// rateLimited is the answer to a request over a limit; nil for none.
+func rateLimited(e *limit.Exceeded) error {
+	if e == nil {
+		return nil
+	}
+	return overLimit(e.Limit, e.Key, e.Value, e.Wait, e.Limit != limit.Concurrent)
+}
+
+// tooManyStreams is the answer to one stream too many.
+func tooManyStreams(e *stream.Error) *Problem {
+	return overLimit("max_subscribers", "stream.max_subscribers", int64(e.Limit), e.RetryAfter, false)
+}
+
+// overLimit names the limit, the key that sets it and its value. perSecond is for
+// a rate; other limits are of what goes on at once.
+func overLimit(name, key string, value int64, wait time.Duration, perSecond bool) *Problem {
+	p := problem(http.StatusTooManyRequests, "tenant.rate_limited",
+		fmt.Sprintf("this tenant is at its limit %s of %d", key, value)).retryable(wait)
+	p.Fields = map[string]any{"limit": name, "key": key, "value": value}
+	window := ""
+	if perSecond {
+		window = ";w=1"
+	}
+	p.Header = map[string]string{
+		"RateLimit-Policy": fmt.Sprintf("%q;q=%d%s", name, value, window),
+		"RateLimit":        fmt.Sprintf("%q;r=0;t=%d", name, int64(math.Ceil(wait.Seconds()))),
+	}
+	return p
+}
