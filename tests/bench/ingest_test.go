@@ -88,7 +88,7 @@ func (b *bed) measure(t *testing.T, p plan, bodies [][]string, target func(table
 		return nil
 	})
 	visible := time.Since(start)
-	r := result{rowsPerSecond: float64(rows) / visible.Seconds(), p50: percentile(took, .5), p99: percentile(took, .99), cpu: map[string]time.Duration{}}
+	r := result{rows: rows, rowsPerSecond: float64(rows) / visible.Seconds(), p50: percentile(took, .5), p99: percentile(took, .99), cpu: map[string]time.Duration{}}
 	r.cpu["clickhouse"] = (cpuOf(t, b.clickhouse.PID()) - before["clickhouse"]) / time.Duration(max(rows, 1))
 	r.cpu["wavehouse"] = (cpuOf(t, b.server.PID()) - before["wavehouse"]) / time.Duration(max(rows, 1))
 	b.clickhouse.Must(t, "DROP TABLE "+table)
@@ -122,6 +122,7 @@ func TestBenchmarks(t *testing.T) {
 	} {
 		lines = append(lines, b.compare(t, c.what, c.plan)...)
 	}
+	lines = append(lines, b.costOfARow(t)...)
 	lines = append(lines, b.singleRowBaselines(t)...)
 	lines = append(lines, b.loneClient(t)...)
 	lines = append(lines, b.whileClickHouseIsDown(t)...)
@@ -152,6 +153,30 @@ func (b *bed) compare(t *testing.T, what string, p plan) []line {
 		{"— our CPU, µs/row", fmt.Sprintf("%.2f", median(mine)), "", ""},
 	}
 }
+
+// costOfARow compares our CPU and allocations for rows in large bodies, from
+// the door to the acknowledgement, with a parser that only looks at them.
+func (b *bed) costOfARow(t *testing.T) []line {
+	t.Helper()
+	p := plan{clients: 4, rowsPerBody: 1000, during: *duration}
+	bodies := makeBodies(p, 20)
+	var ours, visit, ratios, allocations []float64
+	for range *rounds {
+		before := b.mallocs(t)
+		us := b.measure(t, p, bodies, b.gateway)
+		allocations = append(allocations, (b.mallocs(t)-before)/float64(us.rows))
+		plain := visitRows(t, bodies[0], *duration/4)
+		ours, visit = append(ours, us.cpu["wavehouse"].Seconds()*1e6), append(visit, plain.Seconds()*1e6)
+		ratios = append(ratios, us.cpu["wavehouse"].Seconds()/plain.Seconds())
+	}
+	return []line{
+		{"our CPU in 1,000-row bodies, µs/row", fmt.Sprintf("%.2f", median(ours)), fmt.Sprintf("%.2f fastjson visiting the row", median(visit)), fmt.Sprintf("%.2f", median(ratios))},
+		{"— allocations per row", fmt.Sprintf("%.3f", median(allocations)), "", ""},
+	}
+}
+
+// mallocs is how many allocations the server has made.
+func (b *bed) mallocs(t *testing.T) float64 { return scrape(t, b.server)["go_memstats_mallocs_total"] }
 
 // singleRowBaselines are the floor of a request, and a durable message per row.
 func (b *bed) singleRowBaselines(t *testing.T) []line {

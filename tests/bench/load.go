@@ -18,6 +18,7 @@ import (
 
 // result is one round of one contender.
 type result struct {
+	rows          int64 // accepted
 	rowsPerSecond float64
 	p50, p99      time.Duration
 	// cpu is the CPU time by process, over the round.
