@@ -104,7 +104,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	})
 	a.schemas = schema.New(schema.Options{Pools: a.pools, Logger: component(o.Logger, "schema"), Metrics: a.metrics})
 	if a.registry, err = settings.NewRegistry(o.Config.Settings.Dir, settings.Options{
-		Logger: component(o.Logger, "settings"), Metrics: a.metrics,
+		Logger: component(o.Logger, "settings"), Metrics: a.metrics, FoldCase: foldsCase(o.Config.DataDir),
 	}); err != nil {
 		return nil, err
 	}
