@@ -250,10 +250,12 @@ func (b *bed) loneClient(t *testing.T) []line {
 	t.Helper()
 	p := plan{clients: 1, rowsPerBody: 1, during: *duration}
 	bodies := makeBodies(p, 100)
-	var ours, bare []float64
+	var ours, bare, floor []float64
 	for range *rounds {
 		table := b.table(t)
 		_, took := post(t, p, b.gateway(table), "application/x-ndjson", bodies)
+		_, read := post(t, p, b.floor, "application/x-ndjson", bodies)
+		floor = append(floor, percentile(read, .5).Seconds()*1e6)
 		js := startJetStream(t)
 		var plain []time.Duration
 		for deadline := time.Now().Add(p.during / 2); time.Now().Before(deadline); {
@@ -266,7 +268,8 @@ func (b *bed) loneClient(t *testing.T) []line {
 		bare = append(bare, percentile(plain, .5).Seconds()*1e6)
 	}
 	return []line{{"a lone client, single rows, p50 µs", fmt.Sprintf("%.0f", median(ours)),
-		fmt.Sprintf("%.0f a bare fsynced publish", median(bare)), fmt.Sprintf("+%.0f µs", median(ours)-median(bare))}}
+		fmt.Sprintf("%.0f a bare fsynced publish", median(bare)), fmt.Sprintf("+%.0f µs", median(ours)-median(bare))},
+		{"", "", fmt.Sprintf("%.0f a handler that only reads the body", median(floor)), fmt.Sprintf("+%.0f µs over both", median(ours)-median(bare)-median(floor))}}
 }
 
 // whileClickHouseIsDown accepts into the queue alone.
