@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sync/semaphore"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const (
@@ -23,23 +24,23 @@ const (
 	maxZstdWindow = 8 << 20
 	// bodyTimeout bounds how long a client may take to send a body.
 	bodyTimeout = 60 * time.Second
-	// bodyStep is how the admission of a body's memory grows.
-	bodyStep = 256 << 10
+	// bodyStart is what a body of unknown size is read into first.
+	bodyStart = 32 << 10
 )
 
 // bodyReader reads request bodies, decoded, within a limit for each and a
-// limit for all of them together.
+// limit for all of them together, shared between tenants.
 type bodyReader struct {
-	memory *semaphore.Weighted
+	memory *bodyMemory
 }
 
 func newBodyReader(total int64) *bodyReader {
-	return &bodyReader{memory: semaphore.NewWeighted(total)}
+	return &bodyReader{memory: newBodyMemory(total)}
 }
 
 // read returns the decoded body and a function that gives its memory back,
 // which the caller must call once it no longer uses the body.
-func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
+func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, limit int64) (body []byte, release func(), err error) {
 	if r.ContentLength > limit && r.Header.Get("Content-Encoding") == "" {
 		return nil, nil, tooLarge(limit)
 	}
@@ -53,38 +54,43 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, limit int64) (
 		return nil, nil, err
 	}
 	defer reader.Close()
-	body, held, err := b.readAll(reader, limit, r.ContentLength, encoding)
+	body, err = b.readAll(reader, id, limit, r.ContentLength, encoding)
+	held := int64(cap(body))
 	if err != nil {
-		b.memory.Release(held)
+		b.memory.release(id, held)
 		return nil, nil, err
 	}
-	return body, func() { b.memory.Release(held) }, nil
+	return body, func() { b.memory.release(id, held) }, nil
 }
 
-func (b *bodyReader) readAll(reader io.Reader, limit, sizeHint int64, encoding string) (body []byte, held int64, err error) {
-	first := min(limit, max(sizeHint, 0)) + 1
-	if encoding != "" {
-		first = min(4*first, limit+1)
+// readAll returns what was read, with an error too. The capacity of the body is
+// what was taken of the memory.
+func (b *bodyReader) readAll(reader io.Reader, id tenant.ID, limit, sizeHint int64, encoding string) (body []byte, err error) {
+	first := int64(bodyStart)
+	switch {
+	case sizeHint >= 0 && encoding == "":
+		first = max(sizeHint, 511) + 1
+	case sizeHint >= 0:
+		first = max(4*sizeHint, 512)
 	}
-	first = max(first, 512)
-	for next := first; ; next = min(2*next, limit+1) {
-		grow := next - int64(len(body))
-		if !b.memory.TryAcquire(grow) {
-			return nil, held, problem(http.StatusServiceUnavailable, "queue.full",
+	for next := min(first, limit+1); ; next = min(2*next, limit+1) {
+		// The buffer before is held until it is copied.
+		if !b.memory.take(id, next) {
+			return body, problem(http.StatusServiceUnavailable, "queue.full",
 				"too many request bodies are being read").retryable(time.Second)
 		}
-		held += grow
 		grown := make([]byte, next)
 		copy(grown, body)
+		b.memory.release(id, int64(cap(body)))
 		n, readErr := io.ReadFull(reader, grown[len(body):])
-		body = grown[:len(body)+n]
+		body = grown[: len(body)+n : next]
 		switch {
 		case errors.Is(readErr, io.EOF), errors.Is(readErr, io.ErrUnexpectedEOF) && !truncated(readErr):
-			return body, held, nil
+			return body, nil
 		case readErr != nil:
-			return nil, held, bodyProblem(readErr, encoding)
+			return body, bodyProblem(readErr, encoding)
 		case int64(len(body)) > limit:
-			return nil, held, tooLarge(limit)
+			return body, tooLarge(limit)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err := s.mayIngest(c); err != nil {
 		return err
 	}
-	body, release, err := s.bodies.read(w, r, maxIngestBody)
+	body, release, err := s.bodies.read(w, r, c.tenant, maxIngestBody)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ func badSelector(message string) *Problem {
 
 // readSelector reads a selector's document into v and checks it.
 func (s *Server) readSelector(w http.ResponseWriter, r *http.Request, v interface{ check() error }) error {
-	body, release, err := s.bodies.read(w, r, maxDocument)
+	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func opsSettings() map[string]string {
 }
 
 func (s *Server) readStatement(w http.ResponseWriter, r *http.Request) (string, error) {
-	body, release, err := s.bodies.read(w, r, maxDocument)
+	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
 	if err != nil {
 		return "", err
 	}

@@ -102,7 +102,7 @@ func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *call, pipe 
 		quoteInt64 = value == "string"
 		delete(values, int64Parameter)
 	}
-	body, release, err := s.pipeBody(w, r)
+	body, release, err := s.pipeBody(w, r, c)
 	if err != nil {
 		return nil, false, err
 	}
@@ -115,11 +115,11 @@ func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *call, pipe 
 	return statement, quoteInt64, err
 }
 
-func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
+func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request, c *call) (body []byte, release func(), err error) {
 	if r.Method != http.MethodPost {
 		return nil, func() {}, nil
 	}
-	return s.bodies.read(w, r, maxDocument)
+	return s.bodies.read(w, r, c.tenant, maxDocument)
 }
 
 func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) error {

@@ -32,7 +32,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	body, release, err := s.bodies.read(w, r, maxDocument)
+	body, release, err := s.bodies.read(w, r, c.tenant, maxDocument)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // stateFolder is where the embedded queue lives, below the data folder.
@@ -21,7 +22,10 @@ func (c *Config) ProbeDataDir() (warnings []string, err error) {
 	if err := c.ensureDataDir(); err != nil {
 		return nil, err
 	}
-	if err := probeWrite(c.DataDir); err != nil {
+	if err := probeWrite(c.DataDir); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil, fmt.Errorf("data_dir %q has no room left: %w; "+
+			"free some of the volume or make it larger: the queue in it is kept as it is", c.DataDir, err)
+	} else if err != nil {
 		return nil, fmt.Errorf("data_dir %q is not writable by this process (UID %d): %w; "+
 			"the container runs as UID 65532, so a bind mount needs: chown -R 65532 <the folder on the host>",
 			c.DataDir, os.Getuid(), err)

@@ -81,7 +81,7 @@ func TestMemoryIsBoundedWithSlowClients(t *testing.T) {
 			held, refusals := holdBodies(t, server, way == "chunked")
 			most := peak(t, server.Process)
 			t.Logf("%d bodies of %d MiB held, %d refused, peak %d MiB", held, slowSize>>20, refusals, most>>20)
-			assert.Greater(t, held, 8)
+			assert.Greater(t, held, 2, "a tenant has half of the memory for bodies")
 			assert.Greater(t, refusals, 8)
 			assert.LessOrEqual(t, most, int64(memoryBound))
 			harness.Eventually(t, 30*time.Second, func() error {
