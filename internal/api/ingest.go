@@ -185,14 +185,20 @@ func answerIngest(w http.ResponseWriter, result ingest.Result, err error) error 
 	if result.Single {
 		return answerSingle(w, result)
 	}
-	answer := map[string]any{
-		"total": result.Total, "succeeded": result.Succeeded, "failed": result.Failed,
-		"duplicates": result.Duplicates, "results": resultEntries(result),
-	}
-	if result.Truncated {
-		answer["results_truncated"] = true
-	}
-	return writeJSON(w, http.StatusOK, answer)
+	return writeJSON(w, http.StatusOK, batchAnswer{
+		Total: result.Total, Succeeded: result.Succeeded, Failed: result.Failed, Duplicates: result.Duplicates,
+		Results: resultEntries(result), Truncated: result.Truncated,
+	})
+}
+
+// batchAnswer is the answer to a body of many records.
+type batchAnswer struct {
+	Total      int           `json:"total"`
+	Succeeded  int           `json:"succeeded"`
+	Failed     int           `json:"failed"`
+	Duplicates int           `json:"duplicates"`
+	Results    []resultEntry `json:"results"`
+	Truncated  bool          `json:"results_truncated,omitempty"`
 }
 
 func answerSingle(w http.ResponseWriter, result ingest.Result) error {
