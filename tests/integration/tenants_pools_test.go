@@ -148,7 +148,6 @@ func TestAHangingClickHouseIsItsTenantsAlone(t *testing.T) {
 	stuck.native, stuck.httpPort = native.Addr(), proxy.Port()
 	s := nested(t, options{}, map[string]folder{"stuck": stuck, "healthy": healthy})
 	native.Hang()
-	native.Cut()
 	proxy.Set(clickhousetest.Hang())
 	hung := make(chan answer, 40)
 	for range cap(hung) {

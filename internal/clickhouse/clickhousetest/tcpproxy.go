@@ -17,7 +17,9 @@ type TCPProxy struct {
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
 	hang     bool
+	passing  sync.Cond // of mu: hang or closed changed
 	conns    map[net.Conn]struct{}
+	stuck    map[net.Conn]struct{} // those of conns that lead nowhere
 	accepted int
 	closed   bool
 	wg       sync.WaitGroup
@@ -26,7 +28,8 @@ type TCPProxy struct {
 // NewTCPProxy starts a proxy to target, host:port. It ends with the test.
 func NewTCPProxy(t testing.TB, target string) *TCPProxy {
 	t.Helper()
-	p := &TCPProxy{target: target, conns: map[net.Conn]struct{}{}}
+	p := &TCPProxy{target: target, conns: map[net.Conn]struct{}{}, stuck: map[net.Conn]struct{}{}}
+	p.passing.L = &p.mu
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("start the proxy: %v", err)
@@ -62,15 +65,25 @@ func (p *TCPProxy) Refuse() {
 	p.Cut()
 }
 
-// Hang accepts connections from now on and answers nothing.
-func (p *TCPProxy) Hang() { p.setHang(true) }
+// Hang accepts connections from now on and answers nothing. On those that
+// exist nothing moves any more; they are not ended, which the library that
+// clickhouse-dev runs may not survive.
+func (p *TCPProxy) Hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hang = true
+}
 
-// Pass forwards from now on, after Refuse and Hang too.
+// Pass forwards from now on, after Refuse and Hang too. What was accepted
+// meanwhile is reset.
 func (p *TCPProxy) Pass(t testing.TB) {
 	t.Helper()
-	p.setHang(false)
-	p.Cut()
 	p.mu.Lock()
+	p.hang = false
+	p.passing.Broadcast()
+	for c := range p.stuck {
+		reset(c)
+	}
 	listening := p.listener != nil
 	p.mu.Unlock()
 	if listening {
@@ -99,15 +112,10 @@ func (p *TCPProxy) Cut() {
 	}
 }
 
-func (p *TCPProxy) setHang(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hang = on
-}
-
 func (p *TCPProxy) close() {
 	p.mu.Lock()
 	p.closed = true
+	p.passing.Broadcast()
 	p.mu.Unlock()
 	p.Refuse()
 	p.wg.Wait()
@@ -150,14 +158,30 @@ func (p *TCPProxy) handle(c net.Conn) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(up, c)
+		_, _ = io.Copy(up, passing{c, p})
 		up.Close()
 	}()
-	if _, err := io.Copy(c, up); err != nil {
+	if _, err := io.Copy(c, passing{up, p}); err != nil {
 		reset(c)
 	}
 	c.Close()
 	<-done
+}
+
+// passing is what a connection reads, held back while the proxy hangs.
+type passing struct {
+	io.Reader
+	p *TCPProxy
+}
+
+func (r passing) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	for r.p.hang && !r.p.closed {
+		r.p.passing.Wait()
+	}
+	return n, err
 }
 
 func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
@@ -167,6 +191,9 @@ func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
 		return false, false
 	}
 	p.conns[c] = struct{}{}
+	if p.hang {
+		p.stuck[c] = struct{}{}
+	}
 	p.accepted++
 	return p.hang, true
 }
@@ -176,6 +203,7 @@ func (p *TCPProxy) forget(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
+	delete(p.stuck, c)
 }
 
 // reset closes c so that its peer sees a reset, not an end.
