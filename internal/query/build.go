@@ -22,12 +22,14 @@ func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Opti
 			return nil, err
 		}
 	}
-	return &Statement{
+	s := &Statement{
 		SQL:      b.sql(),
 		Params:   b.values.params,
 		Settings: settings(doc, grant, o),
 		External: b.values.external,
-	}, nil
+	}
+	b.keepOrder(s.Settings)
+	return s, nil
 }
 
 // builder collects the clauses of one statement. What it holds as SQL is made
@@ -41,6 +43,7 @@ type builder struct {
 	selected []output
 	bucket   output // of time_bucket; its sql is "" without one
 	where    []string
+	ruled    bool // where begins with the row rule
 	groupBy  []string
 	orderBy  []string
 }
@@ -217,7 +220,9 @@ func (b *builder) sql() string {
 		s.WriteString(out.sql + " AS " + clickhouse.QuoteIdent(out.name))
 	}
 	s.WriteString(" FROM " + clickhouse.QuoteIdent(b.cols.table.Name) + " AS " + b.cols.qualifier)
-	clause(&s, " WHERE ", b.where, " AND ")
+	prewhere, where := b.filters()
+	clause(&s, " PREWHERE ", prewhere, " AND ")
+	clause(&s, " WHERE ", where, " AND ")
 	clause(&s, " GROUP BY ", b.groupBy, ", ")
 	clause(&s, " ORDER BY ", b.orderBy, ", ")
 	if n, limited := b.limit(); limited {

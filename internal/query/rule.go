@@ -40,7 +40,7 @@ func (b *builder) rowRule() *Error {
 		if err != nil {
 			return err
 		}
-		b.where = append(b.where, sql)
+		b.where, b.ruled = append(b.where, sql), true
 	}
 	return nil
 }
