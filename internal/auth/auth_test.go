@@ -111,6 +111,9 @@ func TestTheClockHasLeeway(t *testing.T) {
 		{"expiry of the wrong kind", jwt.MapClaims{"exp": "tomorrow"}, auth.ErrTokenInvalid},
 		{"expiry zero", jwt.MapClaims{"exp": 0}, auth.ErrTokenExpired},
 		{"expiry out of all range", jwt.MapClaims{"exp": json.Number("1e400")}, auth.ErrTokenExpired},
+		{"a start out of all range", jwt.MapClaims{"nbf": json.Number("1e400")}, auth.ErrTokenInvalid},
+		{"a start that no clock reaches", jwt.MapClaims{"nbf": json.Number("1e300")}, auth.ErrTokenInvalid},
+		{"a start long past", jwt.MapClaims{"nbf": json.Number("-1e300")}, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -104,6 +104,9 @@ func (a *Authenticator) verify(text string, snap *settings.Snapshot, v verifier)
 	if err != nil {
 		return Identity{TokenErr: tokenError(err)}, isUnknown(token, err)
 	}
+	if err := checkClaims(text, claims); err != nil {
+		return Identity{TokenErr: err}, false
+	}
 	id = Identity{Claims: claims, Role: role(claims, snap.Config.Auth.RoleClaim)}
 	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
 		id.Expires = exp.Add(leeway)
