@@ -132,6 +132,10 @@ func TestClaimsAndTenant(t *testing.T) {
 	for _, bad := range []map[string]any{
 		nil, {"sub": nil}, {"sub": map[string]any{}, "n": json.Number("5")}, {"sub": "u", "app": "x", "n": json.Number("5")},
 		{"sub": "u", "app": map[string]any{"orgs": []any{"a", json.Number("1")}}, "n": json.Number("5")},
+		{"sub": "", "app": map[string]any{"orgs": "a"}, "n": json.Number("5")},
+		{"sub": "u", "app": map[string]any{"orgs": []any{}}, "n": json.Number("5")},
+		{"sub": "u", "app": map[string]any{"orgs": []any{"a", ""}}, "n": json.Number("5")},
+		{"sub": "u", "app": map[string]any{"orgs": []any{map[string]any{}}}, "n": json.Number("5")},
 	} {
 		_, err := p.Bind(Call{Claims: bad})
 		var refusal *Error

@@ -251,16 +251,20 @@ func uuidOf(s string) (scalar, error) {
 }
 
 // claimValue binds a claim by what it is. It is not ok for a claim that is
-// missing, null, or made of parts.
+// missing, null, or made of parts, nor for one that says nothing, as in a row
+// rule: an empty text would meet the columns that were left empty, and nothing
+// is outside of an empty list.
 func claimValue(value any) (bound, bool) {
 	t := valueType{}
 	first := value
 	if list, isList := value.([]any); isList {
-		t.array = true
-		if len(list) == 0 {
-			return t.null(), true
+		if len(list) == 0 || slices.Contains(list, any("")) {
+			return bound{}, false
 		}
-		first = list[0]
+		t.array, first = true, list[0]
+	}
+	if first == "" {
+		return bound{}, false
 	}
 	switch first.(type) {
 	case string:
