@@ -146,13 +146,7 @@ var databases = new(atomic.Int64)
 func (s *Server) createDatabase(t testing.TB) {
 	t.Helper()
 	s.Database = fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
-	_, err := s.post("CREATE DATABASE "+s.Database+" ENGINE = Atomic", "default")
-	// A server that ended by itself is being started again.
-	for deadline := time.Now().Add(reviveBudget); err != nil && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-		_, err = s.post("CREATE DATABASE IF NOT EXISTS "+s.Database+" ENGINE = Atomic", "default")
-	}
-	if err != nil {
+	if _, err := s.post("CREATE DATABASE IF NOT EXISTS "+s.Database+" ENGINE = Atomic", "default"); err != nil {
 		t.Fatalf("create the test's database: %v (%s)", err, s.process.state())
 	}
 }
