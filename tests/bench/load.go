@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,35 +31,20 @@ type plan struct {
 }
 
 // post sends bodies from all clients for the planned time and returns how many
-// rows were accepted and how long each request took.
-func post(t testing.TB, p plan, url, contentType string, bodies [][]string) (rows int64, took []time.Duration) {
+// rows were accepted and how long each request took. The requests are rendered
+// before: the load costs less than what it measures.
+func post(t testing.TB, p plan, target, contentType string, bodies [][]string) (rows int64, took []time.Duration) {
 	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: p.clients, MaxConnsPerHost: p.clients}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: time.Minute}
-	var accepted atomic.Int64
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	deadline := time.Now().Add(p.during)
-	for c := range p.clients {
-		wait.Go(func() {
-			var mine []time.Duration
-			for i := 0; time.Now().Before(deadline); i++ {
-				start := time.Now()
-				if err := postOne(client, url, contentType, bodies[c][i%len(bodies[c])]); err != nil {
-					t.Errorf("post to %s: %v", url, err)
-					return
-				}
-				mine = append(mine, time.Since(start))
-				accepted.Add(int64(p.rowsPerBody))
-			}
-			mu.Lock()
-			took = append(took, mine...)
-			mu.Unlock()
-		})
+	parsed, err := url.Parse(target)
+	require.NoError(t, err)
+	requests := make([][][]byte, p.clients)
+	for c := range requests {
+		for _, body := range bodies[c] {
+			requests[c] = append(requests[c], rawRequest(parsed.RequestURI(), body, "Content-Type", contentType))
+		}
 	}
-	wait.Wait()
-	return accepted.Load(), took
+	b := hammer(t, parsed.Host, p.clients, p.during, 0, func(c, i int) []byte { return requests[c][i%len(requests[c])] })
+	return int64(b.requests) * int64(p.rowsPerBody), b.took
 }
 
 func postOne(client *http.Client, url, contentType, body string) error {
