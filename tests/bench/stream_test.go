@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,6 +40,7 @@ type stage struct {
 	floor      *harness.Process
 	floorURL   string
 	client     *http.Client
+	publishers rawConns
 	table      string
 	tables     int
 }
@@ -59,6 +61,7 @@ func newStage(t *testing.T) *stage {
 	s.startFloor(t)
 	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: time.Minute}
 	t.Cleanup(s.client.CloseIdleConnections)
+	t.Cleanup(s.publishers.close)
 	s.newTable(t)
 	return s
 }
@@ -153,17 +156,26 @@ func stamped(random *rowSource) string {
 	return fmt.Sprintf("%st%019d%s", row[:at], time.Now().UnixNano(), row[at+len("s-")+16:])
 }
 
+// send publishes a row on a kept connection that nobody uses.
 func (s *stage) send(to side, row string) error {
-	response, err := s.client.Post(to.publish, "application/json", strings.NewReader(row))
+	target, err := url.Parse(to.publish)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, answer)
+	conn, err := s.publishers.take(target.Host)
+	if err != nil {
+		return err
 	}
-	return err
+	answer, err := conn.do(rawRequest(target.RequestURI(), row, "Content-Type", "application/json"))
+	if err == nil && answer.status != http.StatusOK {
+		err = fmt.Errorf("answered with status %d", answer.status)
+	}
+	if err != nil {
+		_ = conn.conn.Close()
+		return err
+	}
+	s.publishers.giveBack(target.Host, conn)
+	return nil
 }
 
 // outcome is one round of one server.
