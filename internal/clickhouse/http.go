@@ -134,6 +134,9 @@ func (p *Pool) request(ctx context.Context, q Request) (*http.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the request: %w", err)
 	}
+	if q.Body != nil && q.BodyBytes > 0 {
+		req.ContentLength = q.BodyBytes
+	}
 	p.setHeaders(req.Header, q, contentType)
 	return req, nil
 }

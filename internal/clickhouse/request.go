@@ -7,6 +7,8 @@ type Request struct {
 	SQL string
 	// Body is the data of an INSERT, read once, never rewound.
 	Body io.Reader
+	// BodyBytes is the length of Body, 0 when it is not known.
+	BodyBytes int64
 	// ContentEncoding says how Body is compressed ("zstd", "gzip"); "" is not.
 	ContentEncoding string
 	// Params are the statement's parameters by name, without "param_". The

@@ -32,7 +32,9 @@ func (f *flight) insert(j *job, ins Inserter) (clickhouse.Class, error) {
 	ctx, cancel := context.WithTimeout(f.w.work, f.w.o.InsertTimeout)
 	defer cancel()
 	started := time.Now()
-	err = ins.Insert(ctx, clickhouse.Request{SQL: j.statement(f.b.topic.Table), Body: body, Settings: j.settings()})
+	err = ins.Insert(ctx, clickhouse.Request{
+		SQL: j.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: j.settings(),
+	})
 	class := classStored
 	if err != nil {
 		class = f.classify(err)
