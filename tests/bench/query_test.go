@@ -3,11 +3,9 @@ package bench
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -103,24 +101,7 @@ func hostOf(t testing.TB, address string) string {
 }
 
 // startBare answers what the server answers, in a process of its own.
-func (d *desk) startBare(t *testing.T, answer string) {
-	t.Helper()
-	dir := t.TempDir()
-	bin, file := filepath.Join(dir, "bare"), filepath.Join(dir, "answer.json")
-	require.NoError(t, os.WriteFile(file, []byte(answer), 0o600))
-	build := exec.Command("go", "build", "-o", bin, "./tests/bench/bare")
-	build.Dir = harness.Root(t)
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
-	d.bare = harness.StartProcess(t, dir, nil, bin, file)
-	harness.Eventually(t, 10*time.Second, func() error {
-		d.floor = strings.TrimSpace(d.bare.Output())
-		if _, _, err := net.SplitHostPort(d.floor); err != nil {
-			return fmt.Errorf("the bare handler does not listen yet: %w", err)
-		}
-		return nil
-	})
-}
+func (d *desk) startBare(t *testing.T, answer string) { d.bare, d.floor = startBare(t, answer) }
 
 // TestQueryBenchmarks is run by make bench; it fails only when something does
 // not work, never for a time.

@@ -1,8 +1,10 @@
 // Command bare is the floor under an HTTP answer in Go: it reads the body and
-// answers the bytes of a file, and does nothing else.
+// answers the bytes of a file, and does nothing else. With -publish it stores
+// the body in an fsynced JetStream stream before that.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -13,10 +15,19 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		log.Fatal("usage: bare <file to answer with>")
+	publish := flag.String("publish", "", "`folder` to store every body in")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: bare [-publish <folder>] <file to answer with>")
 	}
-	answer, err := os.ReadFile(os.Args[1])
+	store := func(io.Reader) error { return nil }
+	if *publish != "" {
+		var err error
+		if store, err = storeIn(*publish); err != nil {
+			log.Fatal(err)
+		}
+	}
+	answer, err := os.ReadFile(flag.Arg(0))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -26,6 +37,10 @@ func main() {
 	}
 	fmt.Println(listener.Addr())
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := store(r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
