@@ -47,7 +47,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{clickhouse: harness.StartClickHouse(t, binaries.Dir(t))}
+	s := &stage{clickhouse: harness.StartClickHouse(t, binaries.Dir(t)), publishers: rawConns{idle: map[string][]idleConn{}}}
 	s.server = harness.StartServer(t, harness.ServerOptions{
 		Bin: binaries.Dir(t), ClickHouse: s.clickhouse,
 		Config: map[string]string{"stream": `{"keepalive_interval":3600,"gap_window_minutes":1}`},
