@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"strconv"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/ingest"
 )
 
 // exceptionName is how ClickHouse ends the text of an exception.
@@ -27,13 +29,28 @@ func (s *Server) discreet(h tenantHandler) tenantHandler {
 		if p.Message != said.Message {
 			return err // it is not what the caller would be told
 		}
-		p.Message = "ClickHouse refused the query"
-		if name := exceptionName.FindStringSubmatch(said.Message); name != nil {
-			p.Message += ": " + name[1]
-		}
+		p.Message = refusalName("query", said.Message)
 		s.Logger.DebugContext(r.Context(), "ClickHouse refused a query", slog.String("message", said.Message))
 		return &p
 	}
+}
+
+// refusalName tells of an exception what it is called and nothing else.
+func refusalName(what, message string) string {
+	text := "ClickHouse refused the " + what
+	if name := exceptionName.FindStringSubmatch(message); name != nil {
+		text += ": " + name[1]
+	}
+	return text
+}
+
+// discreetly is what a caller is told of a record that became a dead letter. A
+// constraint and a materialized view may quote more than the record itself.
+func (c *call) discreetly(row ingest.ParkedRow) ingest.ParkedRow {
+	if _, err := strconv.Atoi(row.Code); err == nil && !c.unheld() {
+		row.Message = refusalName("record", row.Message)
+	}
+	return row
 }
 
 // unheld reports whether no rule holds the caller.

@@ -88,7 +88,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	release() // what waits holds no body
 	release = func() {}
-	return s.answerInserted(ctx, w, wait, result, all)
+	return s.answerInserted(ctx, w, c, wait, result, all)
 }
 
 // recordIDs says how the table's records are told apart, nil for not at all.

@@ -104,12 +104,15 @@ func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Resu
 }
 
 // answerInserted waits, and answers with what is known then.
-func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, wait *insertWait, result ingest.Result, all bool) error {
+func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, c *call, wait *insertWait, result ingest.Result, all bool) error {
 	settled := s.settled(ctx, wait, &result)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	dead, inserted := deadLettered(&result, settled)
+	for index, row := range dead {
+		dead[index] = c.discreetly(row)
+	}
 	if result.Single {
 		return answerSingleInserted(w, result, dead, inserted)
 	}

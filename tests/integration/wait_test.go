@@ -97,6 +97,8 @@ func TestManyWaitAtOnce(t *testing.T) {
 		}
 		refusedRows++
 		refused(t, a, http.StatusBadRequest, "record.dead_lettered")
+		assert.Contains(t, a.body, "ClickHouse refused the record: VIOLATED_CONSTRAINT")
+		assert.NotContains(t, a.body, "Expression", "its words are not everybody's")
 	}
 	assert.Equal(t, []int{30, 10}, []int{stored, refusedRows})
 	assert.Equal(t, 30, s.ch.Count(t, "guarded"))
@@ -116,7 +118,7 @@ func TestWaitingSaysWhichRecordsAreDeadLetters(t *testing.T) {
 		for _, r := range got.Results {
 			if r.Code == "record.dead_lettered" {
 				dead = append(dead, r.Index)
-				assert.Contains(t, r.Error, "small")
+				assert.Equal(t, "ClickHouse refused the record: VIOLATED_CONSTRAINT", r.Error)
 			}
 		}
 		assert.Equal(t, []int{1, 701, 1200}, dead)
@@ -129,6 +131,10 @@ func TestWaitingSaysWhichRecordsAreDeadLetters(t *testing.T) {
 	}
 	assert.Equal(t, 2*1197, s.ch.Count(t, "guarded"))
 	assert.Equal(t, 6, s.parked())
+	// The operator is told all of it.
+	told := s.do(http.MethodPost, "/v1/ingest?wait=inserted&table=guarded", `{"id":"o","n":5000}`,
+		"Content-Type", "application/json", "X-Operator-Key", operatorKey)
+	assert.Contains(t, refused(t, told, http.StatusBadRequest, "record.dead_lettered").Error, "small")
 	// Nothing accepted is nothing to wait for.
 	got := decode[waited](t, s.wait("guarded", "", `[{"id":"x","nope":1}]`, "application/json"))
 	assert.True(t, got.Inserted)
