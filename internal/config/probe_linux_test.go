@@ -7,18 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/volumetest"
 )
 
 // TestProbeOfAFullVolume: the advice is about room, not about who owns it.
 func TestProbeOfAFullVolume(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("a small volume must be mounted where everything has to run: %v", err)
-		}
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	dir := volumetest.Small(t, "64k").Dir
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
 	require.NoError(t, err)
 	for err == nil {

@@ -1,30 +1,23 @@
 package pebble
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/volumetest"
 )
 
 // TestDiskFull fills a real volume: the store is unavailable, the process
 // lives, and once there is room nothing that was answered is forgotten.
 func TestDiskFull(t *testing.T) {
-	volume := t.TempDir()
-	if err := syscall.Mount("tmpfs", volume, "tmpfs", 0, "size=3m"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("a small volume must be mounted where everything has to run: %v", err)
-		}
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(volume, syscall.MNT_DETACH) })
-	s := start(t, Options{Dir: filepath.Join(volume, "pebble"), Timeout: 2 * time.Second, OpenInterval: time.Millisecond, retryFull: 5 * time.Millisecond})
+	volume := volumetest.Small(t, "3m")
+	volume.MayBeHeld = true // an instance that was given up may have files open
+	s := start(t, Options{Dir: filepath.Join(volume.Dir, "pebble"), Timeout: 2 * time.Second, OpenInterval: time.Millisecond, retryFull: 5 * time.Millisecond})
 	value := []byte(strings.Repeat("v", dedupe.MaxValue))
 	var stored []string
 	for n := 0; ; n++ {
@@ -43,7 +36,7 @@ func TestDiskFull(t *testing.T) {
 	require.NotEmpty(t, stored)
 	_, err := claim(t.Context(), s, "while it is full")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
-	require.NoError(t, syscall.Mount("", volume, "", syscall.MS_REMOUNT, "size=64m"))
+	volume.Resize(t, "64m")
 	require.Eventually(t, func() bool {
 		state, err := claim(t.Context(), s, "room again")
 		return err == nil && state == dedupe.New

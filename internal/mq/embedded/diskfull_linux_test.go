@@ -2,8 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -12,20 +10,15 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
+	"github.com/wavehouse/wavehouse/internal/volumetest"
 )
 
 // TestDiskFullBelowTheWatch fills a real volume that the watch believes to be
 // empty: nothing that was answered is lost, and writing goes on once there is
 // room.
 func TestDiskFullBelowTheWatch(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("a small volume must be mounted where everything has to run: %v", err)
-		}
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	volume := volumetest.Small(t, "6m")
+	dir := volume.Dir
 	plenty := func() (uint64, uint64, error) { return 1 << 40, 1 << 40, nil }
 	b := start(t, Options{Dir: dir, FreeSpace: plenty, PublishTimeout: 200 * time.Millisecond,
 		WatchInterval: 20 * time.Millisecond, lostAfter: 300 * time.Millisecond, resetEvery: 100 * time.Millisecond})
@@ -41,7 +34,7 @@ func TestDiskFullBelowTheWatch(t *testing.T) {
 		stored = append(stored, pos)
 		require.Less(t, n, 100)
 	}
-	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=64m"))
+	volume.Resize(t, "64m")
 	for _, id := range []tenant.ID{"birch", "cedar"} {
 		require.Eventually(t, func() bool {
 			_, err := b.Publish(t.Context(), mqtest.Chunk(id, "t", "room again"))

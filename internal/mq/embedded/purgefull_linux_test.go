@@ -14,19 +14,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
+	"github.com/wavehouse/wavehouse/internal/volumetest"
 )
 
 // TestPurgeWithoutRoom asks for a purge on a volume without a byte left: the
 // store notes what it purges, and one that cannot would never answer again.
 func TestPurgeWithoutRoom(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("a small volume must be mounted where everything has to run: %v", err)
-		}
-		t.Skipf("a small volume cannot be mounted here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	dir := volumetest.Small(t, "16m").Dir
 	b := start(t, Options{Dir: filepath.Join(dir, "nats"), WatchInterval: time.Hour})
 	in, c := consumeInto(t, b)
 	const chunks = 1000
