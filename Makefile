@@ -47,7 +47,7 @@ lint: ## go vet, gofmt, and golangci-lint when it is installed
 fuzz: ## Each fuzz target for 10 seconds
 	@./scripts/fuzz.sh
 
-bench: build ## The benchmarks, written to docs/benchmarks.md as ratios
+bench: build ## The benchmarks, whose tables stand in docs/benchmarks.md
 	$(GO) test -count=1 -timeout 30m -run 'Benchmarks$$' ./tests/bench/... -args -write
 
 generate: ## Write the generated pages and schemas again

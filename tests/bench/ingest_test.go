@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +21,7 @@ import (
 )
 
 var (
-	write    = flag.Bool("write", false, "write docs/benchmarks.md")
+	write    = flag.Bool("write", false, "write the tables of docs/benchmarks.md")
 	rounds   = flag.Int("rounds", 3, "rounds of each contender")
 	duration = flag.Duration("round", 4*time.Second, "how long a round sends")
 )
@@ -101,9 +99,6 @@ func (b *bed) direct(table string) string {
 	return b.clickhouse.URL() + "?query=" + url.QueryEscape("INSERT INTO "+table+" FORMAT JSONEachRow")
 }
 
-// line is one row of the report.
-type line struct{ what, ours, baseline, ratio string }
-
 // TestBenchmarks is run by make bench; it fails only when something does not
 // work, never for a time.
 func TestBenchmarks(t *testing.T) {
@@ -126,7 +121,7 @@ func TestBenchmarks(t *testing.T) {
 	lines = append(lines, b.singleRowBaselines(t)...)
 	lines = append(lines, b.loneClient(t)...)
 	lines = append(lines, b.whileClickHouseIsDown(t)...)
-	report(t, lines)
+	report(t, "ingest", lines)
 }
 
 // compare alternates rounds against inserts of the same bodies straight into
@@ -305,40 +300,4 @@ func (b *bed) whileClickHouseIsDown(t *testing.T) []line {
 			fmt.Sprintf("%.0f raw fsynced JetStream, 1,000-row messages", median(raw)), fmt.Sprintf("%.2f", median(ratios))},
 		{"— resident memory afterwards", fmt.Sprintf("%d MiB", resident>>20), "", ""},
 	}
-}
-
-// whatBounds says where the time goes that is not ours to save.
-const whatBounds = `
-## What bounds it
-
-- **Single rows**: both cores are busy, with the load, Go's HTTP server and the fsyncs. Of our CPU for
-  a request about half is net/http and system calls, and a quarter the queue's store.
-- **Large bodies**: ClickHouse has more than half of the CPU. It gets inserts of some 50,000 rows
-  (ingest.flush.max_rows), and merging their parts costs a tenth of that; the rest is reading, sorting and
-  compressing the rows. What it spends on a row that is sent to it in 1,000-row bodies varies from run
-  to run between 8 and 13 µs, and our ratio to it with that.
-- **A lone client** waits for one fsync and for a handful of wake-ups of idle cores, in two processes:
-  the bare handler beside it, which does nothing but the same fsynced publish, waits for them too.
-- **Allocations**: some 130 for a request of 1,000 rows, from its door to its acknowledgement, and none
-  for a row. About half belong to net/http and the queue.
-`
-
-// report prints the table, and writes the manual's page when asked to.
-func report(t *testing.T, lines []line) {
-	t.Helper()
-	var out strings.Builder
-	out.WriteString("| what | WaveHouse | beside it | ratio |\n| --- | --- | --- | --- |\n")
-	for _, l := range lines {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", l.what, l.ours, l.baseline, l.ratio)
-	}
-	t.Log("\n" + out.String())
-	if !*write {
-		return
-	}
-	page := "# Benchmarks\n\nWritten by `make bench`: medians of alternating rounds, client, server and ClickHouse on one\n" +
-		"machine, an fsync before every `200`. Read the ratios; the absolute numbers are those of a small\n" +
-		"virtual machine. An event row has eleven columns and about 270 bytes of JSON. \"Visible\" counts\n" +
-		"until the last accepted row can be read from ClickHouse.\n\n" + out.String() + whatBounds
-	file := filepath.Join(harness.Root(t), "docs", "benchmarks.md")
-	require.NoError(t, os.WriteFile(file, []byte(page), 0o644))
 }

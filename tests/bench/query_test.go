@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +112,7 @@ func TestQueryBenchmarks(t *testing.T) {
 	lines = append(lines, d.misses(t, 1)...)
 	lines = append(lines, d.misses(t, 8)...)
 	lines = append(lines, d.stampede(t)...)
-	reportReads(t, lines)
+	report(t, "queries", lines)
 }
 
 // measured is one round with the CPU that a process spent on a request.
@@ -266,33 +264,4 @@ func together(t *testing.T, addr string, requests [][]byte) time.Duration {
 	close(begin)
 	wait.Wait()
 	return time.Since(start)
-}
-
-// footnotes say what the baselines are.
-const footnotes = "An uncached query is asked of ClickHouse in three ways beside ours, each with values that were never\n" +
-	"asked before and with the same ten rows as the answer. *The very same requests* are the bytes that we\n" +
-	"send: the statement, its parameters and its settings. *A plain Go proxy* is Go's own server and client\n" +
-	"with nothing between: what a process in the way costs at least when it is written as usual. *By hand* is\n" +
-	"the statement as one writes it, with literals, `FORMAT JSONEachRow` and ClickHouse's own defaults, which\n" +
-	"formats on threads of its own; our answer is one array, which does not.\n\n" +
-	"The p99 of cache hits is a matter of queueing: 32 clients that never wait for more than an answer keep\n" +
-	"both cores busy, so a request waits behind those of the others, the load's own work among them. The bare\n" +
-	"handler's p99 is that floor. At a given rate the p99 is the time of a request.\n\n"
-
-func reportReads(t *testing.T, lines []line) {
-	t.Helper()
-	var out strings.Builder
-	out.WriteString("| what | WaveHouse | beside it | ratio |\n| --- | --- | --- | --- |\n")
-	for _, l := range lines {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", l.what, l.ours, l.baseline, l.ratio)
-	}
-	t.Log("\n" + out.String())
-	if !*write {
-		return
-	}
-	page := "# Benchmarks of reads\n\nWritten by `make bench`: medians of alternating rounds, with the least and the most ratio. The load,\n" +
-		"the server, ClickHouse and the bare handler share one small machine, and the load sends as fast as it\n" +
-		"is answered. Read the ratios; the absolute numbers are that machine's. The bare handler is Go's own\n" +
-		"`net/http`, which reads the body and answers the same bytes.\n\n" + footnotes + out.String()
-	require.NoError(t, os.WriteFile(filepath.Join(harness.Root(t), "docs", "benchmarks-query.md"), []byte(page), 0o644))
 }

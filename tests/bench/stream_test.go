@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -285,7 +284,7 @@ func TestStreamBenchmarks(t *testing.T) {
 	lines = append(lines, s.stalledReader(t)...)
 	lines = append(lines, s.costOfReadersElsewhere(t)...)
 	lines = append(lines, s.polling(t)...)
-	reportStream(t, lines)
+	report(t, "streams", lines)
 }
 
 func (s *stage) compareSaturated(t *testing.T, readers int) []line {
@@ -487,33 +486,4 @@ func (s *stage) poll(t *testing.T, i int, until time.Time) {
 		_ = response.Body.Close()
 		time.Sleep(time.Second - time.Since(start))
 	}
-}
-
-// reportStream prints the table, and writes the manual's page when asked to.
-func reportStream(t *testing.T, lines []line) {
-	t.Helper()
-	table := tableOf(lines)
-	t.Log("\n" + table)
-	if !*write {
-		return
-	}
-	page := "# Benchmarks of the live stream\n\nWritten by `make bench`: medians of alternating rounds, the readers, the server and ClickHouse on\n" +
-		"one machine with two cores, an fsync before every `200`. Read the ratios. The bare broadcaster is\n" +
-		"`tests/bench/broadcaster`: it writes the same bytes to every reader and has no history, no\n" +
-		"authorization and no topics, and stores nothing; what waits for a reader it writes with one flush. A saturated round publishes single rows as fast as\n" +
-		"all readers keep up; every row must have reached every reader once, or the run fails.\n\n" + table +
-		"\nAt 100 rows a second the cores are idle between rows. What one reader waits for is then the\n" +
-		"publisher's request, one fsync and the wake-ups of three processes; the bare broadcaster's time beside it is\n" +
-		"the same without the fsync and the queue.\n"
-	file := filepath.Join(harness.Root(t), "docs", "benchmarks-stream.md")
-	require.NoError(t, os.WriteFile(file, []byte(page), 0o644))
-}
-
-func tableOf(lines []line) string {
-	var out strings.Builder
-	out.WriteString("| what | WaveHouse | beside it | ratio |\n| --- | --- | --- | --- |\n")
-	for _, l := range lines {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", l.what, l.ours, l.baseline, l.ratio)
-	}
-	return out.String()
 }

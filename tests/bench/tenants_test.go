@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -50,7 +48,7 @@ func TestTenantBenchmarks(t *testing.T) {
 		require.True(t, t.Run(fmt.Sprintf("speed of %d", n), func(t *testing.T) { tenantSpeed(t, &row) }))
 		rows = append(rows, row)
 	}
-	reportTenants(t, rows)
+	publish(t, "tenants", tenantsTable(rows))
 }
 
 func tenantNames(n int) []string {
@@ -233,9 +231,8 @@ func scrape(t *testing.T, s *harness.Server) map[string]float64 {
 	return values
 }
 
-// reportTenants prints the table, and writes the manual's page when asked to.
-func reportTenants(t *testing.T, rows []tenantRow) {
-	t.Helper()
+// tenantsTable has a column for each number of tenants.
+func tenantsTable(rows []tenantRow) string {
 	first := rows[0]
 	var out strings.Builder
 	out.WriteString("| what |")
@@ -285,13 +282,5 @@ func reportTenants(t *testing.T, rows []tenantRow) {
 	line("first writes, tenants/s", func(r tenantRow) string { return fmt.Sprintf("%.0f", r.firstWrites) })
 	line("single rows, 64 clients over all tenants, rows/s", func(r tenantRow) string { return fmt.Sprintf("%.0f", r.single) })
 	line("100-row bodies, 64 clients over all tenants, rows/s", func(r tenantRow) string { return fmt.Sprintf("%.0f", r.bodies) })
-	t.Log("\n" + out.String())
-	if !*write {
-		return
-	}
-	page := "# Benchmarks of many tenants\n\nWritten by `make bench`: one process on a machine of two cores, shared with the client and\n" +
-		"ClickHouse, and as many tenants as the column says, each with a folder of its own, on one ClickHouse\n" +
-		"database. Memory is measured with a collector that leaves little garbage (`GOGC=5`), times with the\n" +
-		"default.\n\n" + out.String()
-	require.NoError(t, os.WriteFile(filepath.Join(harness.Root(t), "docs", "benchmarks-tenants.md"), []byte(page), 0o644))
+	return out.String()
 }
