@@ -45,12 +45,12 @@ func (l *loader) check() {
 }
 
 func (l *loader) ports() {
-	c := l.config
-	if c.Server.Port < 0 || c.Server.Port > maxPort {
-		l.faultf("server.port: want 0 to %d, not %d", maxPort, c.Server.Port)
-	}
-	if c.Prometheus.Port < 0 || c.Prometheus.Port > maxPort {
-		l.faultf("prometheus.port: want 0 to %d, not %d", maxPort, c.Prometheus.Port)
+	for key, port := range map[string]int{
+		"server.port": l.config.Server.Port, "server.ops_port": l.config.Server.OpsPort, "prometheus.port": l.config.Prometheus.Port,
+	} {
+		if port < 0 || port > maxPort {
+			l.faultf("%s: want 0 to %d, not %d", key, maxPort, port)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ type Config struct {
 type Server struct {
 	Host            string // "" is all interfaces
 	Port            int    // 0 lets the kernel choose
+	OpsPort         int    // 0 is Port: no listener of their own for operations
 	ShutdownTimeout time.Duration
 }
 

@@ -32,6 +32,8 @@ func serverKeys(c *Config) []key {
 			doc: "The address to listen on; empty is all interfaces."},
 		{name: "server.port", env: "WH_SERVER_PORT", value: &c.Server.Port,
 			doc: "The TCP port to listen on; 0 lets the system choose one."},
+		{name: "server.ops_port", env: "WH_SERVER_OPS_PORT", value: &c.Server.OpsPort,
+			doc: "A port of its own for health, metrics and operations; 0 serves them on server.port."},
 		{name: "server.shutdown_timeout", env: "WH_SERVER_SHUTDOWN_TIMEOUT", value: &c.Server.ShutdownTimeout,
 			doc: "How long requests and batches in flight may take to finish after a stop signal."},
 		{name: "data_dir", env: "WH_DATA_DIR", value: &c.DataDir,
