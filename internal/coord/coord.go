@@ -22,14 +22,20 @@ type Membership struct {
 	Changes <-chan []string
 }
 
+// Token is larger than that of every earlier holder of the same lease, in this
+// process or another.
+type Token uint64
+
 // Coordinator hands out leases. All methods are safe for concurrent use.
 type Coordinator interface {
 	// Elect waits for the lease called name and calls run while holding it.
-	// The context of run ends before anyone else may take the lease over.
+	// The context of run ends before anyone else may take the lease over. A
+	// process that was paused may find out late: what it writes elsewhere is
+	// fenced with the token, by refusing a smaller one than was seen.
 	// When the lease is lost, Elect waits for it again; when run returns, so
 	// does Elect, with run's error, and the lease is given up. It returns
 	// ctx's error when ctx ends first.
-	Elect(ctx context.Context, name string, run func(ctx context.Context) error) error
+	Elect(ctx context.Context, name string, run func(ctx context.Context, token Token) error) error
 	// Members joins a group until ctx ends.
 	Members(ctx context.Context, group string) (Membership, error)
 	// Close gives up everything held; contexts of running calls end.

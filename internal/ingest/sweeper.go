@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wavehouse/wavehouse/internal/coord"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -23,7 +24,7 @@ type History interface {
 
 // Elector runs something in one process at a time; coord's is one.
 type Elector interface {
-	Elect(ctx context.Context, name string, run func(ctx context.Context) error) error
+	Elect(ctx context.Context, name string, run func(ctx context.Context, token coord.Token) error) error
 }
 
 // SweeperOptions are what a Sweeper is made with.
@@ -80,7 +81,8 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	return err
 }
 
-func (s *Sweeper) loop(ctx context.Context) error {
+// loop needs no fence: what a purge removes is written and old, whoever asks.
+func (s *Sweeper) loop(ctx context.Context, _ coord.Token) error {
 	tick := time.NewTicker(s.o.Every)
 	defer tick.Stop()
 	for {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/coord"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -39,9 +40,9 @@ func (h *keptHistory) Status(context.Context) mq.Status {
 
 type alwaysElected struct{ lease chan string }
 
-func (e alwaysElected) Elect(ctx context.Context, name string, run func(context.Context) error) error {
+func (e alwaysElected) Elect(ctx context.Context, name string, run func(context.Context, coord.Token) error) error {
 	e.lease <- name
-	return run(ctx)
+	return run(ctx, 1)
 }
 
 func TestSweeperCutsAtTheGapWindow(t *testing.T) {

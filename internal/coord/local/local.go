@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/coord"
 )
@@ -24,6 +25,7 @@ type Coordinator struct {
 	mu     sync.Mutex
 	closed bool
 	leases map[string]chan struct{}
+	token  coord.Token // the newest of all leases
 	tasks  sync.WaitGroup
 }
 
@@ -36,7 +38,7 @@ func New() *Coordinator {
 
 // Elect implements coord.Coordinator. Two calls under one name run one after
 // the other.
-func (c *Coordinator) Elect(ctx context.Context, name string, run func(context.Context) error) error {
+func (c *Coordinator) Elect(ctx context.Context, name string, run func(context.Context, coord.Token) error) error {
 	lease, err := c.enter(name)
 	if err != nil {
 		return err
@@ -53,7 +55,15 @@ func (c *Coordinator) Elect(ctx context.Context, name string, run func(context.C
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("wait for lease %q: %w", name, err)
 	}
-	return run(ctx)
+	return run(ctx, c.next())
+}
+
+// next makes a token. The clock keeps them above those of former processes.
+func (c *Coordinator) next() coord.Token {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = max(c.token+1, coord.Token(time.Now().UnixNano()))
+	return c.token
 }
 
 // Members implements coord.Coordinator.

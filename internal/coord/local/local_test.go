@@ -20,7 +20,7 @@ func TestCloseGivesUpOnARunThatStays(t *testing.T) {
 	running, release, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = c.Elect(context.Background(), "a", func(context.Context) error { close(running); <-release; return nil })
+		_ = c.Elect(context.Background(), "a", func(context.Context, coord.Token) error { close(running); <-release; return nil })
 	}()
 	<-running
 	waiting, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
