@@ -23,7 +23,8 @@ export interface Filter {
 
 export interface Aggregation {
   fn: string;
-  column: string;
+  /** Absent, or `"*"`, for the `count` of rows; every other function needs one. */
+  column?: string;
   alias?: string;
   /** Parameters of the function, such as the level of a quantile. */
   params?: number[];
