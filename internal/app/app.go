@@ -25,7 +25,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/coord/local"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
-	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -67,7 +66,7 @@ type App struct {
 	hub       *stream.Hub
 	results   *results
 	replayer  *ingest.Replayer
-	dedupe    *pebble.Store
+	dedupe    dedupe.Store
 	api       *api.Server
 	server    *http.Server
 	// adopting is held by an adoption, which alone uses budgets, held and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -11,7 +12,7 @@ import (
 
 const stepDedupe = "dedupe_store"
 
-func (a *App) newDedupe() *pebble.Store {
+func (a *App) newDedupe() dedupe.Store {
 	return pebble.New(pebble.Options{
 		Dir: filepath.Join(a.config.DataDir, "pebble"), Lease: a.config.Dedupe.Lease,
 		Logger: component(a.logger, "dedupe"), Metrics: a.metrics,

@@ -60,6 +60,9 @@ type Claim struct {
 	State State
 	// Value is what a Duplicate was committed with, nil for nothing.
 	Value []byte
+	// RetryAfter is in what time it is worth asking again for an id that is
+	// InFlight: longer where the store is paid for each question.
+	RetryAfter time.Duration
 }
 
 // Entry is an id to commit.
@@ -69,14 +72,16 @@ type Entry struct {
 	Value []byte
 }
 
-// Store remembers ids. Ids are any bytes of any length; those of one call are
+// Claimer remembers ids. Ids are any bytes of any length; those of one call are
 // distinct and at most MaxWindow. What a call did is durable when it returns
 // nil; all errors wrap ErrUnavailable. All methods are safe for concurrent use.
-type Store interface {
+type Claimer interface {
 	// Reserve claims those of the ids that nobody has, and answers for each in
 	// their order. A claim lasts for the store's lease from now on; a lapsed
 	// one is as if it had never been. Of two calls at once with one id at most
-	// one is told New.
+	// one is told New. One clock judges a lease, the store's own; where there
+	// are several, a claim lapses for others only when the lease is over by
+	// more than the clocks differ.
 	Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error)
 	// Commit remembers ids for retention from now on, 0 for ever. An owner
 	// whose claim has lapsed may still commit, as long as nobody else holds the
@@ -86,4 +91,17 @@ type Store interface {
 	// Release gives claims up. Ids that the owner does not hold are left as
 	// they are.
 	Release(ctx context.Context, s Scope, o Owner, ids []string) error
+}
+
+// Store is a Claimer and its life.
+type Store interface {
+	Claimer
+	// Want says whether any tenant needs the store now. The error is why one
+	// that is needed does not work; it is tried again meanwhile.
+	Want(ctx context.Context, wanted bool) error
+	// Run does the store's housekeeping until ctx ends.
+	Run(ctx context.Context) error
+	// Close ends the store: later calls are refused, and those under way are
+	// waited for until ctx ends.
+	Close(ctx context.Context) error
 }

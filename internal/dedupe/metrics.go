@@ -9,16 +9,16 @@ import (
 
 // Metered counts what a store is asked and answers.
 type Metered struct {
-	Store
+	Claimer
 	ids    *prometheus.CounterVec
 	errors *prometheus.CounterVec
 	lost   prometheus.Counter
 }
 
 // NewMetered wraps a store; reg may be nil.
-func NewMetered(s Store, reg prometheus.Registerer) *Metered {
+func NewMetered(c Claimer, reg prometheus.Registerer) *Metered {
 	m := &Metered{
-		Store: s,
+		Claimer: c,
 		ids: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_ids_total", Help: "Ids asked for, by what they were: claimed, duplicate or in_flight.",
 		}, []string{"state"}),
@@ -35,9 +35,9 @@ func NewMetered(s Store, reg prometheus.Registerer) *Metered {
 	return m
 }
 
-// Reserve implements Store.
+// Reserve implements Claimer.
 func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error) {
-	claims, err := m.Store.Reserve(ctx, s, o, ids)
+	claims, err := m.Claimer.Reserve(ctx, s, o, ids)
 	m.failed("reserve", err)
 	var n [3]int
 	for _, c := range claims {
@@ -51,17 +51,17 @@ func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) (
 	return claims, err
 }
 
-// Commit implements Store.
+// Commit implements Claimer.
 func (m *Metered) Commit(ctx context.Context, s Scope, o Owner, entries []Entry, retention time.Duration) (int, error) {
-	lost, err := m.Store.Commit(ctx, s, o, entries, retention)
+	lost, err := m.Claimer.Commit(ctx, s, o, entries, retention)
 	m.failed("commit", err)
 	m.lost.Add(float64(lost))
 	return lost, err
 }
 
-// Release implements Store.
+// Release implements Claimer.
 func (m *Metered) Release(ctx context.Context, s Scope, o Owner, ids []string) error {
-	err := m.Store.Release(ctx, s, o, ids)
+	err := m.Claimer.Release(ctx, s, o, ids)
 	m.failed("release", err)
 	return err
 }

@@ -121,8 +121,9 @@ func (s *session) settleWindow(ctx context.Context) {
 		defer s.g.waiting.release(s.r.Tenant, size)
 	}
 	pending := w.leaders()
-	for turn := newTurns(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {
-		if pending = s.claim(ctx, pending); len(pending) > 0 && s.failure == nil && !turn.next(ctx) {
+	for end := time.Now().Add(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {
+		var again time.Duration
+		if pending, again = s.claim(ctx, pending); len(pending) > 0 && s.failure == nil && !pause(ctx, again, end) {
 			s.failure = inFlightError(s.g.o.Lease)
 		}
 	}
@@ -136,19 +137,19 @@ func (s *session) settleWindow(ctx context.Context) {
 }
 
 // claim asks for the ids of records, publishes those that are new, and returns
-// those that another request is at.
-func (s *session) claim(ctx context.Context, records []int) (inFlight []int) {
+// those that another request is at, and in what time to ask for them again.
+func (s *session) claim(ctx context.Context, records []int) (inFlight []int, again time.Duration) {
 	w := &s.claims.window
 	if err := ctx.Err(); err != nil {
 		s.failure = canceledError(err)
-		return records
+		return records, 0
 	}
 	// A caller that leaves does not stop the store: what it did would not be
 	// known.
 	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.claims.scope, s.claims.owner, w.ids(records))
 	if err != nil {
 		s.failure = dedupeDownError(err)
-		return records
+		return records, 0
 	}
 	var mine []int
 	for i, at := range records {
@@ -159,10 +160,11 @@ func (s *session) claim(ctx context.Context, records []int) (inFlight []int) {
 			w.records[at].duplicate = true
 		case dedupe.InFlight:
 			inFlight = append(inFlight, at)
+			again = max(again, found[i].RetryAfter)
 		}
 	}
 	s.publishClaimed(ctx, mine)
-	return inFlight
+	return inFlight, again
 }
 
 // parcel is a piece and the records of the window that are in it.
@@ -260,29 +262,18 @@ func messageID(t mq.Topic, texts []string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// turns paces the looks at what another request holds.
-type turns struct {
-	end   time.Time
-	pause time.Duration
-}
-
-func newTurns(wait time.Duration) *turns {
-	return &turns{end: time.Now().Add(wait), pause: 5 * time.Millisecond}
-}
-
-// next waits for the next look; false when there is none.
-func (t *turns) next(ctx context.Context) bool {
-	left := time.Until(t.end)
+// pause waits before the store is asked again; false when there is no time left
+// for it. An ended context is left for the question to find.
+func pause(ctx context.Context, d time.Duration, end time.Time) bool {
+	left := time.Until(end)
 	if left <= 0 {
 		return false
 	}
-	timer := time.NewTimer(min(t.pause, left))
+	timer := time.NewTimer(min(max(d, time.Millisecond), left))
 	defer timer.Stop()
-	t.pause = min(2*t.pause, 100*time.Millisecond)
 	select {
 	case <-timer.C:
-		return true
 	case <-ctx.Done():
-		return true // the look finds that the caller is gone
 	}
+	return true
 }

@@ -34,7 +34,7 @@ type GateOptions struct {
 	// the queue; 0 is 16 MiB and 256 MiB. Over them a request is queue.full.
 	MaxWaitingPerTenant, MaxWaiting int64
 	// Dedupe remembers ids; nil is one that is never available.
-	Dedupe dedupe.Store
+	Dedupe dedupe.Claimer
 	// Lease is how long a claim of Dedupe lasts.
 	Lease time.Duration
 	// InFlightWait is how long a request waits for another that has one of its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,6 +222,35 @@ func TestDedupeInFlightIsAnswered(t *testing.T) {
 	r.ok(`[`+idLine("a")+`,`+idLine("b")+`]`, 1, 1, 0)
 }
 
+// A store that is paid for each question is asked as rarely as it says.
+func TestDedupeAsksAgainWhenTheStoreSaysSo(t *testing.T) {
+	r := newDedupeRig(t)
+	store := &dear{Claimer: r.store}
+	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: store, Lease: testLease, InFlightWait: 200 * time.Millisecond})
+	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
+	require.NoError(t, err)
+	_, err = r.send(idLine("a"))
+	r.failed(err, ingest.CodeInFlight, testLease)
+	assert.EqualValues(t, 2, store.asked.Load(), "once, and once more when the time is up")
+}
+
+// dear is a store that is rather not asked.
+type dear struct {
+	dedupe.Claimer
+	asked atomic.Int32
+}
+
+func (d *dear) Reserve(ctx context.Context, s dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Claim, error) {
+	d.asked.Add(1)
+	claims, err := d.Claimer.Reserve(ctx, s, o, ids)
+	for i := range claims {
+		if claims[i].State == dedupe.InFlight {
+			claims[i].RetryAfter = time.Minute
+		}
+	}
+	return claims, err
+}
+
 func TestDedupeUnknownOutcome(t *testing.T) {
 	r := newDedupeRig(t)
 	r.queue.forget = func(n int) bool { return n == 1 }
@@ -265,7 +295,7 @@ func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
 	assert.Len(t, r.stored(), 1)
 }
 
-type noCommit struct{ dedupe.Store }
+type noCommit struct{ dedupe.Claimer }
 
 func (noCommit) Commit(context.Context, dedupe.Scope, dedupe.Owner, []dedupe.Entry, time.Duration) (int, error) {
 	return 0, dedupe.ErrUnavailable

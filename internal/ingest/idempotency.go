@@ -37,7 +37,7 @@ func (s *session) bodyHash() []byte {
 // answered before, or failed.
 func (s *session) claimKey(ctx context.Context) bool {
 	ids := []string{idOfRequest + s.r.Key}
-	for turn := newTurns(s.g.o.InFlightWait); ; {
+	for end := time.Now().Add(s.g.o.InFlightWait); ; {
 		if err := ctx.Err(); err != nil {
 			s.failure = canceledError(err)
 			return false
@@ -53,7 +53,7 @@ func (s *session) claimKey(ctx context.Context) bool {
 		case found[0].State == dedupe.Duplicate:
 			s.replay(found[0].Value)
 			return false
-		case !turn.next(ctx):
+		case !pause(ctx, found[0].RetryAfter, end):
 			s.failure = keyInFlightError(s.g.o.Lease)
 			return false
 		}

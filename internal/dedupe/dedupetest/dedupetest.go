@@ -30,8 +30,9 @@ const (
 // Subject is a store under test.
 type Subject struct {
 	dedupe.Store
-	// Lease is the store's.
-	Lease time.Duration
+	// Lease is the store's, Margin how much longer others leave a claim alone
+	// because clocks differ.
+	Lease, Margin time.Duration
 	// Advance moves the store's clock; nil without MovesClock.
 	Advance func(time.Duration)
 	// Reopen closes the store and returns it opened again; nil without Reopens.
@@ -56,6 +57,8 @@ var cases = []testCase{
 	{"one of many at once is told new", nil, race},
 	{"crossing windows end", nil, crossing},
 	{"an empty window", nil, empty},
+	{"who waits is told when to ask again", nil, saysWhen},
+	{"a store's life", nil, life},
 	{"a claim lapses", []Capability{MovesClock}, lapses},
 	{"a slow owner may still commit", []Capability{MovesClock}, slowOwner},
 	{"a slow owner does not take another's claim", []Capability{MovesClock}, overtaken},
@@ -127,6 +130,40 @@ func claimedOnce(t *testing.T, s *Subject) {
 	require.Equal(t, states(dedupe.New), reserve(t, s, anna, "a"))
 	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"))
 	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna, "a"), "a second request of one owner is another request")
+}
+
+// saysWhen: who waits for another's id is told when to ask again, and nobody
+// else is told to wait.
+func saysWhen(t *testing.T, s *Subject) {
+	reserve(t, s, anna, "held", "done")
+	commit(t, s, anna, 0, "done")
+	claims, err := s.Reserve(t.Context(), birch, boris, []string{"held", "done", "new"})
+	require.NoError(t, err)
+	require.Positive(t, claims[0].RetryAfter)
+	require.LessOrEqual(t, claims[0].RetryAfter, s.Lease+s.Margin)
+	require.Zero(t, claims[1].RetryAfter)
+	require.Zero(t, claims[2].RetryAfter)
+}
+
+// life: a store that is wanted works, runs until it is told to end, and is
+// unavailable once it is closed.
+func life(t *testing.T, s *Subject) {
+	require.NoError(t, s.Want(t.Context(), true))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	require.Equal(t, states(dedupe.New), reserve(t, s, anna, "a"))
+	require.NoError(t, s.Want(t.Context(), false))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"), "a call is answered, wanted or not")
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, s.Close(t.Context()))
+	_, err := s.Reserve(t.Context(), birch, anna, []string{"a"})
+	require.ErrorIs(t, err, dedupe.ErrUnavailable)
+	_, err = s.Commit(t.Context(), birch, anna, []dedupe.Entry{{ID: "a"}}, 0)
+	require.ErrorIs(t, err, dedupe.ErrUnavailable)
+	require.ErrorIs(t, s.Release(t.Context(), birch, anna, []string{"a"}), dedupe.ErrUnavailable)
+	require.ErrorIs(t, s.Want(t.Context(), true), dedupe.ErrUnavailable)
 }
 
 func committed(t *testing.T, s *Subject) {
@@ -258,20 +295,20 @@ func lapses(t *testing.T, s *Subject) {
 	reserve(t, s, anna, "a")
 	s.Advance(s.Lease - time.Millisecond)
 	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"))
-	s.Advance(3 * time.Millisecond)
+	s.Advance(s.Margin + 3*time.Millisecond)
 	require.Equal(t, states(dedupe.New), reserve(t, s, boris, "a"))
 }
 
 func slowOwner(t *testing.T, s *Subject) {
 	reserve(t, s, anna, "a")
-	s.Advance(2 * s.Lease)
+	s.Advance(2 * (s.Lease + s.Margin))
 	require.Zero(t, commit(t, s, anna, 0, "a"))
 	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
 }
 
 func overtaken(t *testing.T, s *Subject) {
 	reserve(t, s, anna, "a")
-	s.Advance(2 * s.Lease)
+	s.Advance(2 * (s.Lease + s.Margin))
 	reserve(t, s, boris, "a")
 	require.Equal(t, 1, commit(t, s, anna, 0, "a"))
 	require.NoError(t, s.Release(t.Context(), birch, anna, []string{"a"}))
@@ -282,9 +319,9 @@ func overtaken(t *testing.T, s *Subject) {
 
 func bothSlow(t *testing.T, s *Subject) {
 	reserve(t, s, anna, "a")
-	s.Advance(2 * s.Lease)
+	s.Advance(2 * (s.Lease + s.Margin))
 	reserve(t, s, boris, "a")
-	s.Advance(2 * s.Lease)
+	s.Advance(2 * (s.Lease + s.Margin))
 	require.Zero(t, commit(t, s, anna, 0, "a"))
 	require.NoError(t, s.Release(t.Context(), birch, boris, []string{"a"}))
 	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
@@ -316,6 +353,6 @@ func claimOutlives(t *testing.T, s *Subject) {
 	reserve(t, s, anna, "a")
 	again := s.Reopen()
 	require.Equal(t, states(dedupe.InFlight), reserve(t, again, boris, "a"))
-	s.Advance(2 * s.Lease)
+	s.Advance(2 * (s.Lease + s.Margin))
 	require.Equal(t, states(dedupe.New), reserve(t, again, boris, "a"))
 }

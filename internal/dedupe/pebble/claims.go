@@ -11,7 +11,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
 
-// Reserve implements dedupe.Store.
+// Reserve implements dedupe.Claimer.
 func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Claim, error) {
 	claims := make([]dedupe.Claim, len(ids))
 	keys := keysOf(scope, ids)
@@ -21,6 +21,10 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 	}
 	return claims, nil
 }
+
+// retryAfter is the time in which a publish and its commit are usually done.
+// Asking costs a look into memory.
+const retryAfter = 20 * time.Millisecond
 
 func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []dedupe.Claim) error {
 	got, h := in.busy.reserve(keys)
@@ -33,10 +37,11 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 	claim := entry{kind: kindClaim, until: until(now, s.o.Lease), owner: o}.append(nil)
 	batch := in.db.NewBatch()
 	defer func() { _ = batch.Close() }()
+	inFlight := dedupe.Claim{State: dedupe.InFlight, RetryAfter: retryAfter}
 	lapsed := 0
 	for i, key := range keys {
 		if !mine[key] {
-			claims[i].State = dedupe.InFlight
+			claims[i] = inFlight
 			continue
 		}
 		known, found, err := in.get(key)
@@ -47,7 +52,7 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 			claims[i] = dedupe.Claim{State: dedupe.Duplicate, Value: known.value}
 			continue
 		case found && !known.over(now):
-			claims[i].State = dedupe.InFlight
+			claims[i] = inFlight
 			continue
 		case found && known.kind == kindClaim:
 			lapsed++
@@ -60,7 +65,7 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 	return in.apply(batch)
 }
 
-// Commit implements dedupe.Store.
+// Commit implements dedupe.Claimer.
 func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
 	keys := make([]string, len(entries))
 	prefix := dedupe.Prefix(scope)
@@ -102,7 +107,7 @@ func (s *Store) commit(in *instance, o dedupe.Owner, keys []string, entries []de
 	return lost, in.apply(batch)
 }
 
-// Release implements dedupe.Store.
+// Release implements dedupe.Claimer.
 func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) error {
 	keys := keysOf(scope, ids)
 	return s.do(ctx, func(in *instance) error {

@@ -50,9 +50,8 @@ func shut(in *instance, lock io.Closer) error {
 	return nil
 }
 
-// Close ends the store: calls are refused, those under way are waited for, and
-// the files are closed. What is not done when ctx ends is left as a crash
-// would leave it.
+// Close implements dedupe.Store. What is not done when ctx ends is left as a
+// crash would leave it.
 func (s *Store) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

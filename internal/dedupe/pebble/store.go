@@ -98,8 +98,8 @@ func New(o Options) *Store {
 
 var errClosed = fmt.Errorf("%w: it is closed", dedupe.ErrUnavailable)
 
-// Want says whether a tenant needs the store. A store that is wanted and not
-// open is opened now, whenever it was last tried; the error is why it is not.
+// Want implements dedupe.Store. A store that is wanted and not open is opened
+// now, whenever it was last tried.
 func (s *Store) Want(ctx context.Context, wanted bool) error {
 	s.mu.Lock()
 	s.wanted = wanted

@@ -14,8 +14,8 @@ const sweepChunk = 1024
 // housekeeping is how often Run looks whether the store is still wanted.
 const housekeeping = time.Minute
 
-// Run removes what is over and closes the store when it is not needed, until
-// ctx ends.
+// Run implements dedupe.Store: it removes what is over and closes the files when
+// they are not needed.
 func (s *Store) Run(ctx context.Context) error {
 	sweep := time.NewTicker(s.o.SweepInterval)
 	defer sweep.Stop()
