@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 )
 
 // exceptionName is how ClickHouse ends the text of an exception.
@@ -46,7 +46,7 @@ func refusalName(what, message string) string {
 
 // discreetly is what a caller is told of a record that became a dead letter. A
 // constraint and a materialized view may quote more than the record itself.
-func (c *call) discreetly(row ingest.ParkedRow) ingest.ParkedRow {
+func (c *call) discreetly(row insert.ParkedRow) insert.ParkedRow {
 	if _, err := strconv.Atoi(row.Code); err == nil && !c.unheld() {
 		row.Message = refusalName("record", row.Message)
 	}

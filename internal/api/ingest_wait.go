@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -25,14 +26,14 @@ const (
 
 // Inserts tells what becomes of chunks after they are durable.
 type Inserts interface {
-	Watch(t mq.Topic) (*ingest.Watch, error)
+	Watch(t mq.Topic) (*insert.Watch, error)
 }
 
 // insertWait is a request that waits for its rows to be in ClickHouse.
 type insertWait struct {
 	// watch is nil in a process that does not write to ClickHouse: nothing is
 	// waited for then.
-	watch *ingest.Watch
+	watch *insert.Watch
 	until time.Time
 }
 
@@ -72,7 +73,7 @@ func (s *Server) waitForInsert(t mq.Topic, timeout time.Duration) (*insertWait, 
 		return w, nil
 	}
 	var err error
-	if w.watch, err = s.Inserts.Watch(t); errors.Is(err, ingest.ErrTooManyWatches) {
+	if w.watch, err = s.Inserts.Watch(t); errors.Is(err, insert.ErrTooManyWatches) {
 		return nil, problem(http.StatusServiceUnavailable, "ingest.too_many_waiting",
 			"too many requests wait for their rows to be inserted: nothing of this one is stored").retryable(retryWait).because(err)
 	}
@@ -87,7 +88,7 @@ func (w *insertWait) close() {
 
 // settled waits for the chunks of a result, until the time is up, the caller
 // leaves, or the server stops.
-func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Result) map[mq.Position]ingest.Settled {
+func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Result) map[mq.Position]insert.Settled {
 	if w.watch == nil {
 		return nil
 	}
@@ -133,8 +134,8 @@ func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, c *c
 
 // deadLettered finds the records that became dead letters, by index, and says
 // whether all others are in ClickHouse.
-func deadLettered(result *ingest.Result, settled map[mq.Position]ingest.Settled) (dead map[int]ingest.ParkedRow, inserted bool) {
-	dead, inserted = map[int]ingest.ParkedRow{}, true
+func deadLettered(result *ingest.Result, settled map[mq.Position]insert.Settled) (dead map[int]insert.ParkedRow, inserted bool) {
+	dead, inserted = map[int]insert.ParkedRow{}, true
 	for _, p := range result.Places {
 		s, ok := settled[p.Chunk]
 		if !ok || s.Unknown {
@@ -150,7 +151,7 @@ func deadLettered(result *ingest.Result, settled map[mq.Position]ingest.Settled)
 }
 
 // merge counts dead letters apart and names them in the results.
-func merge(result *ingest.Result, dead map[int]ingest.ParkedRow, all bool) {
+func merge(result *ingest.Result, dead map[int]insert.ParkedRow, all bool) {
 	if len(dead) == 0 {
 		return
 	}
@@ -172,11 +173,11 @@ func merge(result *ingest.Result, dead map[int]ingest.ParkedRow, all bool) {
 	}
 }
 
-func deadResult(index int, row ingest.ParkedRow) ingest.RecordResult {
+func deadResult(index int, row insert.ParkedRow) ingest.RecordResult {
 	return ingest.RecordResult{Index: index, Code: codeDeadLettered, Message: row.Message}
 }
 
-func answerSingleInserted(w http.ResponseWriter, result ingest.Result, dead map[int]ingest.ParkedRow, inserted bool) error {
+func answerSingleInserted(w http.ResponseWriter, result ingest.Result, dead map[int]insert.ParkedRow, inserted bool) error {
 	for _, row := range dead {
 		return &record.Error{Code: codeDeadLettered, Message: row.Message}
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
@@ -98,7 +98,7 @@ func (s *Server) opsDeadLetter(w http.ResponseWriter, r *http.Request, store mq.
 		return err
 	}
 	if !ok {
-		return problem(http.StatusNotFound, ingest.CodeLetterGone, "there is no dead letter with this id, or no longer")
+		return problem(http.StatusNotFound, letters.CodeGone, "there is no dead letter with this id, or no longer")
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"rows": []deadLetterAnswer{answerLetter(letter)}, "cursor": ""})
 }
@@ -122,7 +122,7 @@ func lettersProblem(err error) error {
 	switch {
 	case errors.Is(err, mq.ErrBadCursor):
 		return problem(http.StatusBadRequest, "query_string.invalid", "the cursor is not of this list").because(err)
-	case errors.Is(err, ingest.ErrLettersBusy):
+	case errors.Is(err, letters.ErrBusy):
 		return problem(http.StatusConflict, "dlq.busy", err.Error()).retryable(time.Second)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
@@ -27,7 +28,7 @@ const (
 // Replayer puts dead letters back into the queue, and keeps two requests from
 // disposing of the same ones.
 type Replayer interface {
-	Replay(ctx context.Context, q ingest.Replay) (ingest.Replayed, error)
+	Replay(ctx context.Context, q letters.Replay) (letters.Replayed, error)
 	Hold(t mq.Topic) (release func(), err error)
 }
 
@@ -65,8 +66,8 @@ func (s *selector) check() error {
 
 func (s *replaySelector) check() error {
 	switch {
-	case s.Limit < 1 || s.Limit > ingest.MaxReplay:
-		return badSelector(fmt.Sprintf("limit must be 1 to %d", ingest.MaxReplay))
+	case s.Limit < 1 || s.Limit > letters.MaxReplay:
+		return badSelector(fmt.Sprintf("limit must be 1 to %d", letters.MaxReplay))
 	case s.Cursor != "" && !s.All:
 		return badSelector("cursor goes with all")
 	}
@@ -130,7 +131,7 @@ func (s *Server) opsDeadLetterReplay(w http.ResponseWriter, r *http.Request, que
 	if err != nil {
 		return err
 	}
-	result, err := s.Replayer.Replay(ctx, ingest.Replay{
+	result, err := s.Replayer.Replay(ctx, letters.Replay{
 		Topic: mq.Topic{Tenant: c.tenant, Table: selected.Table}, Store: store, Table: table,
 		MissingAsZero: c.settings.Config.MissingAsZero(selected.Table),
 		IDs:           selected.IDs, Cursor: selected.Cursor, Limit: selected.Limit, DryRun: selected.DryRun,
@@ -147,7 +148,7 @@ func (s *Server) opsDeadLetterReplay(w http.ResponseWriter, r *http.Request, que
 	return writeJSON(w, http.StatusOK, answer)
 }
 
-func answerReplay(result ingest.Replayed, dry bool) replayAnswer {
+func answerReplay(result letters.Replayed, dry bool) replayAnswer {
 	answer := replayAnswer{
 		Replayed: result.Replayed, Failed: result.Failed, Cursor: result.Cursor, DryRun: dry,
 		Failures: make([]failureAnswer, 0, len(result.Failures)), Truncated: len(result.Failures) < result.Failed,

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
@@ -152,15 +152,15 @@ func poolConfig(c settings.ClickHouse, password string) clickhouse.Config {
 }
 
 // tableSettings is what the worker needs to know of a table now.
-func (a *App) tableSettings(id tenant.ID, table string) ingest.TableSettings {
+func (a *App) tableSettings(id tenant.ID, table string) insert.TableSettings {
 	snapshot, err := a.registry.Get(id)
 	if err != nil {
-		return ingest.TableSettings{Park: true}
+		return insert.TableSettings{Park: true}
 	}
 	flush := snapshot.Config.Flush(table)
-	return ingest.TableSettings{
+	return insert.TableSettings{
 		Served: true, Park: snapshot.Config.DLQEnabled(table),
-		Flush: ingest.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
+		Flush: insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
 	}
 }
 

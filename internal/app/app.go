@@ -26,12 +26,15 @@ import (
 	"github.com/wavehouse/wavehouse/internal/coord/local"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/sweep"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -61,11 +64,11 @@ type App struct {
 	schemas   *schema.Store
 	broker    mq.Broker
 	gate      *ingest.Gate
-	worker    *ingest.Worker
-	sweeper   *ingest.Sweeper
+	worker    *insert.Worker
+	sweeper   *sweep.Sweeper
 	hub       *stream.Hub
 	results   *results
-	replayer  *ingest.Replayer
+	replayer  *letters.Replayer
 	dedupe    dedupe.Store
 	api       *api.Server
 	server    *http.Server
@@ -149,12 +152,12 @@ func (a *App) buildPipeline() {
 	a.gate = ingest.NewGate(ingest.GateOptions{
 		Broker: a.broker, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 	})
-	a.replayer = ingest.NewReplayer(ingest.ReplayerOptions{Broker: a.broker, Metrics: a.metrics})
-	a.worker = ingest.NewWorker(ingest.WorkerOptions{
+	a.replayer = letters.NewReplayer(letters.Options{Broker: a.broker, Metrics: a.metrics})
+	a.worker = insert.NewWorker(insert.WorkerOptions{
 		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings, OnFlushed: a.results.flushed,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
-	a.sweeper = ingest.NewSweeper(ingest.SweeperOptions{
+	a.sweeper = sweep.New(sweep.Options{
 		Broker: a.broker, Coord: local.New(), Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
 		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
 	})
@@ -222,7 +225,7 @@ func (a *App) Reload(ctx context.Context) {
 func (a *App) Ready() bool { return a.schemas.FirstLoaded() }
 
 // inserter is the worker's way to a tenant's ClickHouse.
-func (a *App) inserter(id tenant.ID) (ingest.Inserter, error) {
+func (a *App) inserter(id tenant.ID) (insert.Inserter, error) {
 	pool, err := a.pools.Get(id)
 	if err != nil {
 		return nil, err

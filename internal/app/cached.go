@@ -10,7 +10,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/cache/local"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/pipes/lineage"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -89,7 +89,7 @@ func (p *places) depart(before *places) (moved []tenant.ID) {
 
 // flushed drops what was cached of a table that just got rows, for every tenant
 // that can read it.
-func (r *results) flushed(f ingest.Flushed) {
+func (r *results) flushed(f insert.Flushed) {
 	places := r.places.Load()
 	for _, of := range []map[tenant.ID]place{places.tenants, places.left} {
 		at, known := of[f.Tenant]

@@ -12,7 +12,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/config"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -52,7 +52,7 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	r.adopt(t.Context(), served)
 	fill("shared.t")
 	fill("own.t")
-	r.flushed(ingest.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
+	r.flushed(insert.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
 	assert.Equal(t, []tenant.ID{"birch", "cedar", "other"}, dropped("shared.t"), "whoever may read the table")
 	assert.Empty(t, dropped("own.t"))
 
@@ -62,7 +62,7 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	assert.Equal(t, []tenant.ID{"fir", "oak"}, dropped("own.t"), "a statement may write any database")
 
 	fill("shared.t")
-	r.flushed(ingest.Flushed{Tenant: "gone", Table: "t", Inserted: 1})
+	r.flushed(insert.Flushed{Tenant: "gone", Table: "t", Inserted: 1})
 	r.Wrote(t.Context(), "gone", false)
 	r.adopt(t.Context(), served)
 	assert.Empty(t, dropped("shared.t"), "the same tenants")
@@ -78,7 +78,7 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	moved := map[tenant.ID]*settings.Snapshot{"cedar": served["cedar"], "birch": at("elsewhere:9000", "shared")}
 	r.adopt(t.Context(), moved)
 	fill("shared.t")
-	r.flushed(ingest.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
+	r.flushed(insert.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
 	assert.Contains(t, dropped("shared.t"), tenant.ID("cedar"))
 	fill("shared.t")
 	r.adopt(t.Context(), served)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/wavehouse/wavehouse/internal/api"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -18,7 +18,7 @@ type acknowledger interface {
 // which knows each table, and from the queue, which remembers over restarts.
 type frontiers struct {
 	queue    acknowledger
-	progress func(mq.Topic) ingest.Progress
+	progress func(mq.Topic) insert.Progress
 }
 
 // Frontier implements api.Frontiers. The worker is asked first: what it

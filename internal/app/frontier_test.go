@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/api"
-	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -27,26 +27,26 @@ func TestFrontierIsTheBestThatIsKnown(t *testing.T) {
 	at := func(epoch, seq uint64) mq.Position { return mq.Position{Epoch: epoch, Seq: seq} }
 	for name, c := range map[string]struct {
 		queue    fakeQueue
-		progress ingest.Progress
+		progress insert.Progress
 		want     api.Frontier
 	}{
-		"nothing was ever written":      {fakeQueue{}, ingest.Progress{Quiet: true}, api.Frontier{Quiet: true}},
-		"just started, all written":     {fakeQueue{floor: at(7, 9), inherited: at(7, 9)}, ingest.Progress{Quiet: true}, api.Frontier{Position: at(7, 9), Quiet: true}},
-		"just started, some unknown":    {fakeQueue{floor: at(7, 5), inherited: at(7, 9)}, ingest.Progress{Quiet: true}, api.Frontier{Position: at(7, 5)}},
-		"another table is stuck":        {fakeQueue{floor: at(7, 5), inherited: at(7, 1)}, ingest.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}, api.Frontier{Position: at(7, 8), Quiet: true, Writes: 3}},
-		"the queue is further":          {fakeQueue{floor: at(7, 9)}, ingest.Progress{Frontier: at(7, 8), Quiet: true}, api.Frontier{Position: at(7, 9), Quiet: true}},
-		"the worker knows an old queue": {fakeQueue{floor: at(8, 1)}, ingest.Progress{Frontier: at(7, 80), Quiet: true}, api.Frontier{Position: at(8, 1), Quiet: true}},
-		"a write is under way":          {fakeQueue{floor: at(7, 9)}, ingest.Progress{Frontier: at(7, 9), Writes: 4}, api.Frontier{Position: at(7, 9), Writes: 4}},
+		"nothing was ever written":      {fakeQueue{}, insert.Progress{Quiet: true}, api.Frontier{Quiet: true}},
+		"just started, all written":     {fakeQueue{floor: at(7, 9), inherited: at(7, 9)}, insert.Progress{Quiet: true}, api.Frontier{Position: at(7, 9), Quiet: true}},
+		"just started, some unknown":    {fakeQueue{floor: at(7, 5), inherited: at(7, 9)}, insert.Progress{Quiet: true}, api.Frontier{Position: at(7, 5)}},
+		"another table is stuck":        {fakeQueue{floor: at(7, 5), inherited: at(7, 1)}, insert.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}, api.Frontier{Position: at(7, 8), Quiet: true, Writes: 3}},
+		"the queue is further":          {fakeQueue{floor: at(7, 9)}, insert.Progress{Frontier: at(7, 8), Quiet: true}, api.Frontier{Position: at(7, 9), Quiet: true}},
+		"the worker knows an old queue": {fakeQueue{floor: at(8, 1)}, insert.Progress{Frontier: at(7, 80), Quiet: true}, api.Frontier{Position: at(8, 1), Quiet: true}},
+		"a write is under way":          {fakeQueue{floor: at(7, 9)}, insert.Progress{Frontier: at(7, 9), Writes: 4}, api.Frontier{Position: at(7, 9), Writes: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := frontiers{queue: c.queue, progress: func(mq.Topic) ingest.Progress { return c.progress }}
+			f := frontiers{queue: c.queue, progress: func(mq.Topic) insert.Progress { return c.progress }}
 			got, err := f.Frontier(t.Context(), mq.Topic{Tenant: tenant.Default, Table: "t"})
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got)
 		})
 	}
 	broken := errors.New("broken")
-	_, err := frontiers{queue: fakeQueue{err: broken}, progress: func(mq.Topic) ingest.Progress { return ingest.Progress{} }}.
+	_, err := frontiers{queue: fakeQueue{err: broken}, progress: func(mq.Topic) insert.Progress { return insert.Progress{} }}.
 		Frontier(t.Context(), mq.Topic{})
 	require.ErrorIs(t, err, broken)
 }

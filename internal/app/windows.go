@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/sweep"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -46,7 +46,7 @@ func (w *windows) of(registry *settings.Registry) map[tenant.ID]time.Duration {
 		} else if window, known := w.last[id]; known {
 			all[id] = window
 		} else {
-			all[id] = ingest.KeepAll
+			all[id] = sweep.KeepAll
 		}
 	}
 	return all

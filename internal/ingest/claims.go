@@ -115,10 +115,10 @@ func (s *session) settleWindow(ctx context.Context) {
 	size := int64(len(w.rows) + len(w.records)*rowOverhead)
 	switch {
 	case s.failure != nil:
-	case !s.g.waiting.tryStrict(s.r.Tenant, size):
+	case !s.g.waiting.TryStrict(s.r.Tenant, size):
 		s.failure = waitingFullError()
 	default:
-		defer s.g.waiting.release(s.r.Tenant, size)
+		defer s.g.waiting.Release(s.r.Tenant, size)
 	}
 	pending := w.leaders()
 	for end := time.Now().Add(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {
@@ -141,7 +141,7 @@ func (s *session) settleWindow(ctx context.Context) {
 func (s *session) claim(ctx context.Context, records []int) (inFlight []int, again time.Duration) {
 	w := &s.claims.window
 	if err := ctx.Err(); err != nil {
-		s.failure = canceledError(err)
+		s.failure = CanceledError(err)
 		return records, 0
 	}
 	// A caller that leaves does not stop the store: what it did would not be
@@ -234,7 +234,7 @@ func (s *session) parcels(records []int) []*parcel {
 // again, unless the request has failed before.
 func (s *session) sendNamed(ctx context.Context, p *piece, id string) (sent bool, err *Error) {
 	if s.failure == nil && ctx.Err() != nil {
-		s.failure = canceledError(ctx.Err())
+		s.failure = CanceledError(ctx.Err())
 	}
 	if s.failure != nil {
 		return false, s.failure

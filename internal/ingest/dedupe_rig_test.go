@@ -14,6 +14,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -93,7 +94,7 @@ func newDedupeRig(t *testing.T) *dedupeRig {
 }
 
 func (r *dedupeRig) request(format record.InputFormat, body string) ingest.Request {
-	q := request(pages(), format, body)
+	q := ingesttest.Request(ingesttest.Pages(), format, body)
 	q.IDs = &ingest.IDs{Field: "event_id"}
 	return q
 }

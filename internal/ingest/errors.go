@@ -53,9 +53,9 @@ const (
 	retryDown = 5 * time.Second
 )
 
-// publishError turns a failure of the queue into the caller's answer. What is
+// PublishError turns a failure of the queue into the caller's answer. What is
 // not known to be harmless is an unknown outcome.
-func publishError(err error) *Error {
+func PublishError(err error) *Error {
 	switch {
 	case errors.Is(err, mq.ErrFull):
 		return &Error{Code: CodeQueueFull, Message: "the queue is full", RetryAfter: retryFull, Retryable: true, Err: err}
@@ -71,8 +71,8 @@ func publishError(err error) *Error {
 	}
 }
 
-// canceledError answers a caller that went away before its rows were sent on.
-func canceledError(cause error) *Error {
+// CanceledError answers a caller that went away before its rows were sent on.
+func CanceledError(cause error) *Error {
 	return &Error{Code: CodeCanceled, Message: "the request was given up before all of it was stored", Retryable: true, Err: cause}
 }
 
@@ -103,5 +103,5 @@ func keyReusedError() *Error {
 
 // waitingFullError is the answer when too many rows wait inside the gate.
 func waitingFullError() *Error {
-	return publishError(fmt.Errorf("rows waiting for it: %w", mq.ErrFull))
+	return PublishError(fmt.Errorf("rows waiting for it: %w", mq.ErrFull))
 }

@@ -18,10 +18,3 @@ func (g *Gate) Gathered() int {
 	}
 	return rows
 }
-
-// Watched is how many tables are remembered for callers that wait.
-func (w *Worker) Watched() int {
-	w.watches.mu.Lock()
-	defer w.watches.mu.Unlock()
-	return len(w.watches.topics)
-}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -75,7 +77,7 @@ type Request struct {
 // is done by its callers.
 type Gate struct {
 	o       GateOptions
-	waiting *budget
+	waiting *fairshare.Budget
 	metrics *gateMetrics
 	pieces  sync.Pool
 
@@ -86,8 +88,10 @@ type Gate struct {
 	empty  chan struct{} // closed when the last request has left a closed gate
 }
 
+// DefaultPublishTimeout bounds a publish that nothing else bounds.
+const DefaultPublishTimeout = 10 * time.Second
+
 const (
-	defaultPublishTimeout   = 10 * time.Second
 	defaultWaitingPerTenant = 16 << 20
 	defaultWaiting          = 256 << 20
 	defaultInFlightWait     = 2 * time.Second
@@ -98,27 +102,19 @@ func NewGate(o GateOptions) *Gate {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.PublishTimeout = orDefault(o.PublishTimeout, defaultPublishTimeout)
-	o.MaxWaitingPerTenant = orDefault(o.MaxWaitingPerTenant, defaultWaitingPerTenant)
-	o.MaxWaiting = orDefault(o.MaxWaiting, defaultWaiting)
-	o.InFlightWait = orDefault(o.InFlightWait, defaultInFlightWait)
+	o.PublishTimeout = cmp.Or(o.PublishTimeout, DefaultPublishTimeout)
+	o.MaxWaitingPerTenant = cmp.Or(o.MaxWaitingPerTenant, defaultWaitingPerTenant)
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultWaiting)
+	o.InFlightWait = cmp.Or(o.InFlightWait, defaultInFlightWait)
 	if o.Dedupe == nil {
 		o.Dedupe = dedupe.None{}
 	}
 	g := &Gate{
-		o: o, waiting: newBudget(o.MaxWaitingPerTenant, o.MaxWaiting, 0),
+		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting, 0),
 		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
 	}
 	g.metrics = newGateMetrics(o.Metrics, g.waiting)
 	return g
-}
-
-// orDefault returns v, or d when v is not set.
-func orDefault[T ~int | ~int64](v, d T) T {
-	if v <= 0 {
-		return d
-	}
-	return v
 }
 
 // Ingest judges the records of a request and returns when the accepted ones
@@ -127,7 +123,7 @@ func orDefault[T ~int | ~int64](v, d T) T {
 // that were not sent on yet are given up; those that were are waited for.
 func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 	if !g.enter() {
-		return Result{}, publishError(mq.ErrClosed)
+		return Result{}, PublishError(mq.ErrClosed)
 	}
 	defer g.leave()
 	s := &session{

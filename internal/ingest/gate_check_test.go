@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
@@ -28,7 +29,7 @@ func checkGrant(t *testing.T, check string) *policy.InsertGrant {
 func TestGateHoldsRecordsToTheChecks(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.NDJSON, `{"event_id":"1"}`+"\n"+`{"event_id":"2","page":"/a"}`+"\n"+`{"event_id":"3","page":"/b"}`)
+	r := ingesttest.Request(ingesttest.Pages(), record.NDJSON, `{"event_id":"1"}`+"\n"+`{"event_id":"2","page":"/a"}`+"\n"+`{"event_id":"3","page":"/b"}`)
 	r.Grant, r.Claims = checkGrant(t, `{"page":{"_eq":"/{{ jwt.sub }}"}}`), map[string]any{"sub": "a"}
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
@@ -50,12 +51,12 @@ func TestGateHoldsRecordsToTheChecks(t *testing.T) {
 func TestGateBindsChecksToTheTableAsItIsNow(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.NDJSON, `{"event_id":"1","page":"/","ref":"x"}`+"\n"+`{"event_id":"2","page":"/","ref":"y"}`)
+	r := ingesttest.Request(ingesttest.Pages(), record.NDJSON, `{"event_id":"1","page":"/","ref":"x"}`+"\n"+`{"event_id":"2","page":"/","ref":"y"}`)
 	r.Grant = checkGrant(t, `{"ref":{"_in":["x"]}}`)
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
 	assert.Equal(t, 2, result.Failed, "the table lacks the column")
-	r.Refresh = func(context.Context) *schema.Table { return withRef() }
+	r.Refresh = func(context.Context) *schema.Table { return ingesttest.WithRef() }
 	result, err = g.Ingest(t.Context(), r)
 	require.NoError(t, err)
 	assert.Equal(t, [2]int{1, 1}, [2]int{result.Succeeded, result.Failed})

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -36,18 +38,19 @@ func (l *lostAnswers) Publish(ctx context.Context, c mq.Chunk) (mq.Position, err
 // lost, restarts everything, and retries: the queue knows the message again.
 func TestRetryAfterALostAnswer(t *testing.T) {
 	clock := &movableClock{now: time.Now()}
-	rig := newRig(t).open()
+	queueDir := t.TempDir()
+	broker := openBroker(t, queueDir)
 	dir := filepath.Join(t.TempDir(), "pebble")
 	open := func() (*pebble.Store, *ingest.Gate, *lostAnswers) {
 		store := pebble.New(pebble.Options{Dir: dir, Lease: testLease, Now: clock.Now, Logger: slog.New(slog.DiscardHandler), Timeout: time.Minute})
 		t.Cleanup(func() { _ = store.Close(context.Background()) })
-		queue := &lostAnswers{Publisher: rig.broker}
+		queue := &lostAnswers{Publisher: broker}
 		return store, ingest.NewGate(ingest.GateOptions{Broker: queue, Dedupe: store, Lease: testLease, InFlightWait: time.Millisecond}), queue
 	}
 	store, gate, queue := open()
-	withIDs := request(pages(), record.NDJSON, lines(0, 600))
+	withIDs := ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 600))
 	withIDs.IDs = &ingest.IDs{Field: "event_id"}
-	withKey := request(pages(), record.NDJSON, lines(600, 900))
+	withKey := ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(600, 900))
 	withKey.Key = "k"
 	queue.lose.Store(true)
 	for _, r := range []ingest.Request{withIDs, withKey} {
@@ -57,8 +60,8 @@ func TestRetryAfterALostAnswer(t *testing.T) {
 		require.Equal(t, ingest.CodeOutcomeUnknown, whole.Code)
 	}
 	require.NoError(t, store.Close(t.Context()))
-	rig.close()
-	rig.open()
+	require.NoError(t, broker.Close(t.Context()))
+	broker = openBroker(t, queueDir)
 	_, gate, _ = open()
 	clock.advance(testLease + time.Second)
 	for _, r := range []ingest.Request{withIDs, withKey} {
@@ -66,10 +69,15 @@ func TestRetryAfterALostAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, result.Total, result.Succeeded)
 	}
-	ins := &sink{}
-	rig.start(func(o *ingest.WorkerOptions) { o.Pool = pool(ins) })
-	rig.settled(birch)
-	assertSameRows(t, wantIDs(0, 900), ins.rows())
+	tail, err := broker.Tail(t.Context(), birch)
+	require.NoError(t, err)
+	var rows []string
+	err = broker.Replay(t.Context(), mq.Topic{Tenant: birch, Table: "pages"}, mq.Position{}, tail, func(c mq.Chunk, _ mq.Position) error {
+		rows = append(rows, ingesttest.ChunkRows(t, c)...)
+		return nil
+	})
+	require.NoError(t, err)
+	assert.ElementsMatch(t, ingesttest.Rows(0, 900), rows)
 }
 
 func BenchmarkGateDedupe(b *testing.B) {
@@ -78,12 +86,12 @@ func BenchmarkGateDedupe(b *testing.B) {
 			b.Run(fmt.Sprintf("rows=%d/callers=%d", rows, callers), func(b *testing.B) {
 				store := pebble.New(pebble.Options{Dir: b.TempDir(), Lease: testLease, Logger: slog.New(slog.DiscardHandler)})
 				b.Cleanup(func() { _ = store.Close(context.Background()) })
-				g := ingest.NewGate(ingest.GateOptions{Broker: benchBroker(b), Dedupe: dedupe.NewMetered(store, nil), Lease: testLease})
-				table := pages()
+				g := ingest.NewGate(ingest.GateOptions{Broker: openBroker(b, b.TempDir()), Dedupe: dedupe.NewMetered(store, nil), Lease: testLease})
+				table := ingesttest.Pages()
 				var next atomic.Int64
-				spread(b, callers, rows, func() error {
+				ingesttest.Spread(b, callers, rows, func() error {
 					from := int(next.Add(int64(rows))) - rows
-					r := request(table, record.NDJSON, lines(from, from+rows))
+					r := ingesttest.Request(table, record.NDJSON, ingesttest.Lines(from, from+rows))
 					r.IDs = &ingest.IDs{Field: "event_id"}
 					_, err := g.Ingest(b.Context(), r)
 					return err

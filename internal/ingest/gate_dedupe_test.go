@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
@@ -43,11 +45,11 @@ func TestDedupeRepeatOfARefusedRecordIsTheFirst(t *testing.T) {
 
 func TestDedupeRepeatAcrossWindowsAndColumnSets(t *testing.T) {
 	r := newDedupeRig(t)
-	body := lines(0, 600) + `{"event_id":"7","page":"/","n":1}` + "\n" + idLine("599") + "\n"
+	body := ingesttest.Lines(0, 600) + `{"event_id":"7","page":"/","n":1}` + "\n" + ingesttest.Line("599") + "\n"
 	result, err := r.Ingest(t.Context(), r.request(record.NDJSON, body))
 	require.NoError(t, err)
 	assert.Equal(t, []int{600, 2, 0}, []int{result.Succeeded, result.Duplicates, result.Failed})
-	assert.Equal(t, wantIDs(0, 600), r.stored())
+	assert.Equal(t, ingesttest.Rows(0, 600), r.stored())
 }
 
 func TestC048QueueRefusesThePublish(t *testing.T) {
@@ -75,7 +77,7 @@ func TestC049NullAsTheID(t *testing.T) {
 	columns := []record.Column{{Name: "event_id", Type: "Nullable(String)"}, {Name: "page", Type: "String"}}
 	table := &schema.Table{Name: "pages", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
 	send := func(body string, required bool) ingest.Result {
-		q := request(table, record.JSON, body)
+		q := ingesttest.Request(table, record.JSON, body)
 		q.IDs = &ingest.IDs{Field: "event_id", Required: required}
 		result, err := r.Ingest(t.Context(), q)
 		require.NoError(t, err)
@@ -158,7 +160,7 @@ func TestDedupeSpellingsOfOneValue(t *testing.T) {
 			columns := []record.Column{{Name: "id", Type: c.columnType}}
 			table := &schema.Table{Name: "t", Columns: columns, Record: record.Compile("t", columns, time.UTC)}
 			send := func(value string) ingest.Result {
-				q := request(table, record.JSON, `{"id":`+value+`}`)
+				q := ingesttest.Request(table, record.JSON, `{"id":`+value+`}`)
 				q.IDs = &ingest.IDs{Field: "id"}
 				result, err := r.Ingest(t.Context(), q)
 				require.NoError(t, err)
@@ -179,7 +181,7 @@ func TestC052FiftyCopiesAtOnce(t *testing.T) {
 	r := newDedupeRig(t)
 	var all []<-chan outcome
 	for range 50 {
-		all = append(all, later(r.Gate, t.Context(), r.request(record.JSON, idLine("a"))))
+		all = append(all, later(r.Gate, t.Context(), r.request(record.JSON, ingesttest.Line("a"))))
 	}
 	accepted := 0
 	for _, done := range all {
@@ -192,17 +194,17 @@ func TestC052FiftyCopiesAtOnce(t *testing.T) {
 	}
 	assert.Equal(t, 1, accepted)
 	assert.Len(t, r.stored(), 1)
-	r.ok(idLine("a"), 0, 1, 0)
+	r.ok(ingesttest.Line("a"), 0, 1, 0)
 }
 
 func TestDedupeWaitsForTheOtherRequest(t *testing.T) {
 	r := newDedupeRig(t)
 	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: r.store, Lease: testLease, InFlightWait: time.Minute})
 	r.queue.hold = make(chan struct{})
-	first := later(r.Gate, t.Context(), r.request(record.JSON, idLine("a")))
+	first := later(r.Gate, t.Context(), r.request(record.JSON, ingesttest.Line("a")))
 	waitFor(t, "the first publish", func() bool { return r.queue.count() == 1 })
 	// The second has one id of the first's, and publishes its own at once.
-	second := later(r.Gate, t.Context(), r.request(record.JSON, array(0, 1)[:len(array(0, 1))-1]+","+idLine("a")+"]"))
+	second := later(r.Gate, t.Context(), r.request(record.JSON, array(0, 1)[:len(array(0, 1))-1]+","+ingesttest.Line("a")+"]"))
 	r.queue.hold <- struct{}{}
 	require.NoError(t, (<-first).err)
 	r.queue.hold <- struct{}{}
@@ -215,11 +217,11 @@ func TestDedupeInFlightIsAnswered(t *testing.T) {
 	r := newDedupeRig(t)
 	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
 	require.NoError(t, err)
-	result, err := r.send(`[` + idLine("a") + `,` + idLine("b") + `]`)
+	result, err := r.send(`[` + ingesttest.Line("a") + `,` + ingesttest.Line("b") + `]`)
 	r.failed(err, ingest.CodeInFlight, testLease)
 	assert.Equal(t, []int{1, 1}, []int{result.Succeeded, result.Failed}, "what is free is stored")
 	r.clock.advance(testLease + time.Second)
-	r.ok(`[`+idLine("a")+`,`+idLine("b")+`]`, 1, 1, 0)
+	r.ok(`[`+ingesttest.Line("a")+`,`+ingesttest.Line("b")+`]`, 1, 1, 0)
 }
 
 // A store that is paid for each question is asked as rarely as it says.
@@ -229,7 +231,7 @@ func TestDedupeAsksAgainWhenTheStoreSaysSo(t *testing.T) {
 	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: store, Lease: testLease, InFlightWait: 200 * time.Millisecond})
 	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
 	require.NoError(t, err)
-	_, err = r.send(idLine("a"))
+	_, err = r.send(ingesttest.Line("a"))
 	r.failed(err, ingest.CodeInFlight, testLease)
 	assert.EqualValues(t, 2, store.asked.Load(), "once, and once more when the time is up")
 }
@@ -254,7 +256,7 @@ func (d *dear) Reserve(ctx context.Context, s dedupe.Scope, o dedupe.Owner, ids 
 func TestDedupeUnknownOutcome(t *testing.T) {
 	r := newDedupeRig(t)
 	r.queue.forget = func(n int) bool { return n == 1 }
-	body := `[` + idLine("a") + `,` + idLine("b") + `]`
+	body := `[` + ingesttest.Line("a") + `,` + ingesttest.Line("b") + `]`
 	_, err := r.send(body)
 	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
 	_, err = r.send(body)
@@ -285,13 +287,13 @@ func TestDedupeUnknownOutcomeInTheMiddle(t *testing.T) {
 func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
 	r := newDedupeRig(t)
 	crashed := ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: noCommit{r.store}, Lease: testLease})
-	result, err := crashed.Ingest(t.Context(), r.request(record.JSON, idLine("a")))
+	result, err := crashed.Ingest(t.Context(), r.request(record.JSON, ingesttest.Line("a")))
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Succeeded, "what is durable is answered so")
-	_, err = r.send(idLine("a"))
+	_, err = r.send(ingesttest.Line("a"))
 	r.failed(err, ingest.CodeInFlight, testLease)
 	r.clock.advance(testLease + time.Second)
-	r.ok(idLine("a"), 1, 0, 0)
+	r.ok(ingesttest.Line("a"), 1, 0, 0)
 	assert.Len(t, r.stored(), 1)
 }
 
@@ -305,7 +307,7 @@ func TestDedupeRecordsWithoutIDsKeepTheirOwnMessages(t *testing.T) {
 	r := newDedupeRig(t)
 	columns := []record.Column{{Name: "event_id", Type: "String", DefaultKind: record.DefaultExpression}, {Name: "page", Type: "String"}}
 	table := &schema.Table{Name: "pages", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
-	q := request(table, record.JSON, `[{"event_id":"a","page":"/1"},{"event_id":"","page":"/2"},{"page":"/3"}]`)
+	q := ingesttest.Request(table, record.JSON, `[{"event_id":"a","page":"/1"},{"event_id":"","page":"/2"},{"page":"/3"}]`)
 	q.IDs = &ingest.IDs{Field: "event_id"}
 	for n := range 2 {
 		result, err := r.Ingest(t.Context(), q)
@@ -320,7 +322,7 @@ func TestDedupeRecordsWithoutIDsKeepTheirOwnMessages(t *testing.T) {
 
 func TestC055ShortestRetention(t *testing.T) {
 	r := newDedupeRig(t)
-	q := r.request(record.JSON, idLine("a"))
+	q := r.request(record.JSON, ingesttest.Line("a"))
 	q.IDs.Retention = 2 * time.Minute
 	r.queue.seen = nil
 	for _, want := range []int{1, 0} {
@@ -339,7 +341,7 @@ func TestC055ShortestRetention(t *testing.T) {
 func TestDedupeStoreDownFailsClosed(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.JSON, idLine("a"))
+	r := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("a"))
 	_, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err, "nothing is asked where ids are not remembered")
 	for _, change := range []func(*ingest.Request){
@@ -362,17 +364,17 @@ func TestDedupeCallerThatIsGoneHoldsNoClaim(t *testing.T) {
 	r := newDedupeRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := r.Ingest(ctx, r.request(record.JSON, idLine("a")))
+	_, err := r.Ingest(ctx, r.request(record.JSON, ingesttest.Line("a")))
 	var whole *ingest.Error
 	require.ErrorAs(t, err, &whole)
 	require.Equal(t, ingest.CodeCanceled, whole.Code)
-	r.ok(idLine("a"), 1, 0, 0)
+	r.ok(ingesttest.Line("a"), 1, 0, 0)
 }
 
 func TestDedupePlacesAndResults(t *testing.T) {
 	r := newDedupeRig(t)
-	r.ok(idLine("b"), 1, 0, 0)
-	q := r.request(record.JSON, `[`+idLine("a")+`,`+idLine("b")+`,`+idLine("c")+`]`)
+	r.ok(ingesttest.Line("b"), 1, 0, 0)
+	q := r.request(record.JSON, `[`+ingesttest.Line("a")+`,`+ingesttest.Line("b")+`,`+ingesttest.Line("c")+`]`)
 	q.AllResults, q.Places = true, true
 	result, err := r.Ingest(t.Context(), q)
 	require.NoError(t, err)
@@ -385,17 +387,17 @@ func TestDedupePlacesAndResults(t *testing.T) {
 // stored once.
 func TestDedupeUnderFaults(t *testing.T) {
 	r := newDedupeRig(t)
-	dice := newScript(7)
+	dice := rand.New(rand.NewPCG(7, 7))
 	r.queue.fail = func(int, mq.Chunk) error {
-		if dice.next(4) == 0 {
-			return []error{mq.ErrFull, mq.ErrUnavailable}[dice.next(2)]
+		if dice.IntN(4) == 0 {
+			return []error{mq.ErrFull, mq.ErrUnavailable}[dice.IntN(2)]
 		}
 		return nil
 	}
-	r.queue.forget = func(int) bool { return dice.next(4) == 0 }
+	r.queue.forget = func(int) bool { return dice.IntN(4) == 0 }
 	for n := range 40 {
 		from := 3 * n
-		body := lines(from, from+5) // overlaps the next one by two
+		body := ingesttest.Lines(from, from+5) // overlaps the next one by two
 		for tries := 0; ; tries++ {
 			require.Less(t, tries, 200)
 			_, err := r.Ingest(t.Context(), r.request(record.NDJSON, body))
@@ -407,5 +409,5 @@ func TestDedupeUnderFaults(t *testing.T) {
 			r.clock.advance(whole.RetryAfter + time.Second)
 		}
 	}
-	assertSameRows(t, wantIDs(0, 122), r.stored())
+	assert.ElementsMatch(t, ingesttest.Rows(0, 122), r.stored())
 }

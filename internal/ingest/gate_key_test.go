@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
 func (r *dedupeRig) keyed(key, body string) (ingest.Result, error) {
-	q := request(pages(), record.JSON, body)
+	q := ingesttest.Request(ingesttest.Pages(), record.JSON, body)
 	q.Key = key
 	return r.Ingest(r.t.Context(), q)
 }
@@ -36,27 +37,27 @@ func TestKeyDedupesTheRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 2, other.Succeeded)
 	assert.Len(t, r.stored(), 4)
-	single, err := r.keyed("k3", idLine("x"))
+	single, err := r.keyed("k3", ingesttest.Line("x"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, single.Succeeded)
-	single, err = r.keyed("k3", idLine("x"))
+	single, err = r.keyed("k3", ingesttest.Line("x"))
 	require.NoError(t, err)
 	assert.True(t, single.Single)
 	assert.Equal(t, 1, single.Duplicates)
 	r.clock.advance(ingest.KeyRetention + time.Second)
 	r.queue.seen = nil
-	single, err = r.keyed("k3", idLine("x"))
+	single, err = r.keyed("k3", ingesttest.Line("x"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, single.Succeeded)
 }
 
 func TestKeyWithAnotherBody(t *testing.T) {
 	r := newDedupeRig(t)
-	_, err := r.keyed("k", idLine("a"))
+	_, err := r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
-	_, err = r.keyed("k", idLine("b"))
+	_, err = r.keyed("k", ingesttest.Line("b"))
 	r.failed(err, ingest.CodeKeyReused, 0)
-	q := request(pages(), record.NDJSON, idLine("a"))
+	q := ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Line("a"))
 	q.Key = "k"
 	_, err = r.Ingest(t.Context(), q)
 	r.failed(err, ingest.CodeKeyReused, 0)
@@ -66,15 +67,15 @@ func TestKeyWithAnotherBody(t *testing.T) {
 func TestKeyUnderWay(t *testing.T) {
 	r := newDedupeRig(t)
 	r.queue.hold = make(chan struct{})
-	q := request(pages(), record.JSON, idLine("a"))
+	q := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("a"))
 	q.Key = "k"
 	first := later(r.Gate, t.Context(), q)
 	waitFor(t, "the first publish", func() bool { return r.queue.count() == 1 })
-	_, err := r.keyed("k", idLine("a"))
+	_, err := r.keyed("k", ingesttest.Line("a"))
 	r.failed(err, ingest.CodeKeyInFlight, testLease)
 	close(r.queue.hold)
 	require.NoError(t, (<-first).err)
-	again, err := r.keyed("k", idLine("a"))
+	again, err := r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, again.Duplicates)
 }
@@ -84,7 +85,7 @@ func TestKeyOfARequestThatStoredNothingIsFree(t *testing.T) {
 	result, err := r.keyed("k", `{"event_id":"a","n":"x"}`)
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Failed)
-	result, err = r.keyed("k", idLine("a"))
+	result, err = r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Succeeded)
 }
@@ -110,12 +111,12 @@ func TestKeyOfARequestThatFailedInPart(t *testing.T) {
 func TestKeyAfterAnUnknownOutcome(t *testing.T) {
 	r := newDedupeRig(t)
 	r.queue.forget = func(n int) bool { return n == 1 }
-	_, err := r.keyed("k", idLine("a"))
+	_, err := r.keyed("k", ingesttest.Line("a"))
 	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
-	_, err = r.keyed("k", idLine("a"))
+	_, err = r.keyed("k", ingesttest.Line("a"))
 	r.failed(err, ingest.CodeKeyInFlight, testLease)
 	r.clock.advance(testLease + time.Second)
-	result, err := r.keyed("k", idLine("a"))
+	result, err := r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, result.Succeeded)
 	assert.Len(t, r.stored(), 1)
@@ -124,7 +125,7 @@ func TestKeyAfterAnUnknownOutcome(t *testing.T) {
 func TestKeyAnswersManyFailuresTruthfully(t *testing.T) {
 	r := newDedupeRig(t)
 	var body strings.Builder
-	body.WriteString("[" + idLine("a"))
+	body.WriteString("[" + ingesttest.Line("a"))
 	for range 500 {
 		body.WriteString(`,{"event_id":"x","n":"many"}`)
 	}
@@ -142,9 +143,9 @@ func TestKeyAnswersManyFailuresTruthfully(t *testing.T) {
 
 func TestKeyIsOfOneTable(t *testing.T) {
 	r := newDedupeRig(t)
-	_, err := r.keyed("k", idLine("a"))
+	_, err := r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
-	q := request(pages(), record.JSON, idLine("b"))
+	q := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("b"))
 	q.Key, q.Tenant = "k", cedar
 	result, err := r.Ingest(t.Context(), q)
 	require.NoError(t, err)

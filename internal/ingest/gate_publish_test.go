@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -23,12 +24,12 @@ func TestGateSharesOnePublish(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	reg := prometheus.NewRegistry()
 	g := ingest.NewGate(ingest.GateOptions{Broker: q, Metrics: reg})
-	table := pages()
-	first := later(g, t.Context(), request(table, record.JSON, idLine("0")))
+	table := ingesttest.Pages()
+	first := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	var rest []<-chan outcome
 	for i := 1; i < 64; i++ {
-		rest = append(rest, later(g, t.Context(), request(table, record.JSON, idLine(fmt.Sprint(i)))))
+		rest = append(rest, later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line(fmt.Sprint(i)))))
 	}
 	waitFor(t, "all rows to wait", func() bool { return g.Gathered() == 63 })
 	assert.GreaterOrEqual(t, waiting(t, reg), float64(64*20))
@@ -42,7 +43,7 @@ func TestGateSharesOnePublish(t *testing.T) {
 		assert.Equal(t, 1, o.result.Succeeded)
 	}
 	assert.Equal(t, 2, q.count())
-	assert.ElementsMatch(t, wantIDs(0, 64), flat(q.rows(t)))
+	assert.ElementsMatch(t, ingesttest.Rows(0, 64), flat(q.rows(t)))
 	assert.Zero(t, waiting(t, reg))
 }
 
@@ -62,11 +63,11 @@ func waiting(t *testing.T, reg *prometheus.Registry) float64 {
 func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
-	done := []<-chan outcome{later(g, t.Context(), request(table, record.NDJSON, lines(0, 100)))}
+	table := ingesttest.Pages()
+	done := []<-chan outcome{later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 100)))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	for i := 1; i <= 11; i++ {
-		done = append(done, later(g, t.Context(), request(table, record.NDJSON, lines(100*i, 100*i+100))))
+		done = append(done, later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(100*i, 100*i+100))))
 	}
 	waitFor(t, "a full chunk to leave while the first is still out", func() bool { return q.count() == 2 })
 	close(q.hold)
@@ -74,7 +75,7 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 		require.NoError(t, (<-d).err)
 	}
 	stored := flat(q.rows(t))
-	want := wantIDs(0, 1200)
+	want := ingesttest.Rows(0, 1200)
 	slices.Sort(stored)
 	slices.Sort(want)
 	assert.Equal(t, want, stored)
@@ -88,12 +89,12 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
-	done := []<-chan outcome{later(g, t.Context(), request(table, record.JSON, idLine("0")))}
+	table := ingesttest.Pages()
+	done := []<-chan outcome{later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	for i := 1; i <= 12; i++ {
 		body := fmt.Sprintf(`{"event_id":"%d","page":"%s"}`, i, strings.Repeat("p", 100<<10))
-		done = append(done, later(g, t.Context(), request(table, record.JSON, body)))
+		done = append(done, later(g, t.Context(), ingesttest.Request(table, record.JSON, body)))
 	}
 	waitFor(t, "two full chunks to leave", func() bool { return q.count() == 3 })
 	close(q.hold)
@@ -109,12 +110,12 @@ func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
 func TestGateKeepsTablesTenantsAndColumnSetsApart(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
-	other := request(table, record.JSON, idLine("2"))
+	table := ingesttest.Pages()
+	other := ingesttest.Request(table, record.JSON, ingesttest.Line("2"))
 	other.Tenant = cedar
 	requests := []ingest.Request{
-		request(table, record.JSON, idLine("1")), other,
-		request(table, record.JSON, `{"event_id":"3","page":"/","n":1}`),
+		ingesttest.Request(table, record.JSON, ingesttest.Line("1")), other,
+		ingesttest.Request(table, record.JSON, `{"event_id":"3","page":"/","n":1}`),
 	}
 	var done []<-chan outcome
 	for i, r := range requests {
@@ -148,12 +149,12 @@ func TestGateFailedChunkFailsItsRequestsAlone(t *testing.T) {
 				return nil
 			}}
 			g := ingest.NewGate(ingest.GateOptions{Broker: q})
-			table := pages()
-			first := later(g, t.Context(), request(table, record.JSON, idLine("0")))
+			table := ingesttest.Pages()
+			first := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 			waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 			bad := []<-chan outcome{
-				later(g, t.Context(), request(table, record.JSON, idLine("1"))),
-				later(g, t.Context(), request(table, record.JSON, array(2, 4))),
+				later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("1"))),
+				later(g, t.Context(), ingesttest.Request(table, record.JSON, array(2, 4))),
 			}
 			waitFor(t, "the others to wait", func() bool { return g.Gathered() == 3 })
 			close(q.hold)
@@ -170,9 +171,9 @@ func TestGateFailedChunkFailsItsRequestsAlone(t *testing.T) {
 				assert.Equal(t, i+1, o.result.Failed)
 				assert.Zero(t, o.result.Succeeded)
 			}
-			_, err := g.Ingest(t.Context(), request(table, record.JSON, idLine("9")))
+			_, err := g.Ingest(t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("9")))
 			require.NoError(t, err, "the lane goes on after a failure")
-			assert.Equal(t, []string{idLine("0"), idLine("9")}, flat(q.rows(t)))
+			assert.Equal(t, []string{ingesttest.Line("0"), ingesttest.Line("9")}, flat(q.rows(t)))
 		})
 	}
 }
@@ -180,20 +181,20 @@ func TestGateFailedChunkFailsItsRequestsAlone(t *testing.T) {
 func TestGateCallerThatGoesAwayLeavesOthersAlone(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
+	table := ingesttest.Pages()
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := later(g, ctx, request(table, record.JSON, idLine("0")))
+	gone := later(g, ctx, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
-	leader := later(g, ctx, request(table, record.JSON, idLine("1")))
+	leader := later(g, ctx, ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
 	waitFor(t, "the next chunk", func() bool { return g.Gathered() == 1 })
-	stays := later(g, t.Context(), request(table, record.JSON, idLine("2")))
+	stays := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("2")))
 	waitFor(t, "a follower", func() bool { return g.Gathered() == 2 })
 	cancel()
 	close(q.hold)
 	require.NoError(t, (<-stays).err)
 	<-gone
 	<-leader
-	assert.ElementsMatch(t, wantIDs(0, 3), flat(q.rows(t)))
+	assert.ElementsMatch(t, ingesttest.Rows(0, 3), flat(q.rows(t)))
 }
 
 func TestGateDoesNotStartForACallerThatIsGone(t *testing.T) {
@@ -201,7 +202,7 @@ func TestGateDoesNotStartForACallerThatIsGone(t *testing.T) {
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := g.Ingest(ctx, request(pages(), record.JSON, idLine("0")))
+	_, err := g.Ingest(ctx, ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("0")))
 	var e *ingest.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, ingest.CodeCanceled, e.Code)
@@ -212,7 +213,7 @@ func TestGateDoesNotStartForACallerThatIsGone(t *testing.T) {
 func TestGateLargeBodyMakesChunksInOrder(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, array(0, 2500)))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, array(0, 2500)))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Result{Total: 2500, Succeeded: 2500}, result)
 	var sizes []int
@@ -220,7 +221,7 @@ func TestGateLargeBodyMakesChunksInOrder(t *testing.T) {
 		sizes = append(sizes, c.Rows)
 	}
 	assert.Equal(t, []int{1000, 1000, 500}, sizes)
-	assert.Equal(t, wantIDs(0, 2500), flat(q.rows(t)))
+	assert.Equal(t, ingesttest.Rows(0, 2500), flat(q.rows(t)))
 }
 
 func TestGateChunksStayBelowTheMessageLimit(t *testing.T) {
@@ -230,7 +231,7 @@ func TestGateChunksStayBelowTheMessageLimit(t *testing.T) {
 	for i := range 20 {
 		fmt.Fprintf(&b, `{"event_id":"%d","page":"%s"}`+"\n", i, strings.Repeat("p", 100<<10))
 	}
-	result, err := g.Ingest(t.Context(), request(pages(), record.NDJSON, b.String()))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.NDJSON, b.String()))
 	require.NoError(t, err)
 	assert.Equal(t, 20, result.Succeeded)
 	for _, c := range q.stored {
@@ -247,7 +248,7 @@ func TestGateFailureInTheMiddleKeepsWhatWasAccepted(t *testing.T) {
 		return nil
 	}}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	result, err := g.Ingest(t.Context(), request(pages(), record.NDJSON, lines(0, 30_000)+"5\n"))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 30_000)+"5\n"))
 	require.ErrorIs(t, err, mq.ErrFull)
 	assert.Equal(t, 2, q.count(), "nothing is tried after the queue was full")
 	assert.Equal(t, 30_001, result.Total)
@@ -266,7 +267,7 @@ func TestGateFailureInTheMiddleKeepsWhatWasAccepted(t *testing.T) {
 func TestGateColumnListThatFitsNoMessage(t *testing.T) {
 	q := &queue{fail: func(int, mq.Chunk) error { return mq.ErrTooLarge }}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, "["+idLine("1")+"]"))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, "["+ingesttest.Line("1")+"]"))
 	require.NoError(t, err, "no retry of the request can help")
 	assert.Equal(t, 1, result.Failed)
 	require.Len(t, result.Results, 1)
@@ -276,35 +277,35 @@ func TestGateColumnListThatFitsNoMessage(t *testing.T) {
 func TestGateMemoryIsBoundedPerTenant(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q, MaxWaitingPerTenant: 2000, MaxWaiting: 1 << 20})
-	table := pages()
-	first := later(g, t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	table := ingesttest.Pages()
+	first := later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
-	_, err := g.Ingest(t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	_, err := g.Ingest(t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
 	require.ErrorIs(t, err, mq.ErrFull)
 	var e *ingest.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, ingest.CodeQueueFull, e.Code)
-	other := request(table, record.NDJSON, lines(0, 80))
+	other := ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80))
 	other.Tenant = cedar
 	second := later(g, t.Context(), other)
 	waitFor(t, "the other tenant's publish", func() bool { return q.count() == 2 })
 	close(q.hold)
 	require.NoError(t, (<-first).err)
 	require.NoError(t, (<-second).err)
-	_, err = g.Ingest(t.Context(), request(table, record.NDJSON, lines(0, 80)))
+	_, err = g.Ingest(t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
 	require.NoError(t, err, "room comes back by itself")
 }
 
 func TestGateCloseWaitsForThoseInside(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
-	inside := later(g, t.Context(), request(table, record.JSON, idLine("1")))
+	table := ingesttest.Pages()
+	inside := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
 	waitFor(t, "the publish", func() bool { return q.count() == 1 })
 	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, g.Close(brief), context.DeadlineExceeded)
-	_, err := g.Ingest(t.Context(), request(table, record.JSON, idLine("2")))
+	_, err := g.Ingest(t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("2")))
 	var e *ingest.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, ingest.CodeQueueDown, e.Code)
@@ -324,7 +325,7 @@ func TestGateUnderLoad(t *testing.T) {
 		return nil
 	}}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	table := pages()
+	table := ingesttest.Pages()
 	var mu sync.Mutex
 	var accepted []string
 	var wg sync.WaitGroup
@@ -333,11 +334,11 @@ func TestGateUnderLoad(t *testing.T) {
 			for i := range 40 {
 				from := (w*40 + i) * 1000
 				n := []int{1, 3, 300, 1}[i%4]
-				result, err := g.Ingest(t.Context(), request(table, record.NDJSON, lines(from, from+n)))
+				result, err := g.Ingest(t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(from, from+n)))
 				if err == nil {
 					assert.Equal(t, n, result.Succeeded)
 					mu.Lock()
-					accepted = append(accepted, wantIDs(from, from+n)...)
+					accepted = append(accepted, ingesttest.Rows(from, from+n)...)
 					mu.Unlock()
 					continue
 				}

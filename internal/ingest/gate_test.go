@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
@@ -22,7 +23,7 @@ func TestGateStoresOneObject(t *testing.T) {
 	q := &queue{}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	g := ingest.NewGate(ingest.GateOptions{Broker: q, Now: func() time.Time { return now }})
-	r := request(pages(), record.JSON, `{"page":"/a","event_id":"x","n":7}`)
+	r := ingesttest.Request(ingesttest.Pages(), record.JSON, `{"page":"/a","event_id":"x","n":7}`)
 	r.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
@@ -41,7 +42,7 @@ func TestGateStoresOneObject(t *testing.T) {
 func TestGateSingleObjectCarriesItsOwnError(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, `{"event_id":"x","page":"/","n":"many"}`))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, `{"event_id":"x","page":"/","n":"many"}`))
 	require.NoError(t, err)
 	assert.True(t, result.Single)
 	assert.Equal(t, 1, result.Failed)
@@ -56,7 +57,7 @@ func TestGateSingleObjectCarriesItsOwnError(t *testing.T) {
 func TestGateLoneRequestPublishesItself(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	_, err := g.Ingest(t.Context(), request(pages(), record.JSON, idLine("1")))
+	_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("1")))
 	require.NoError(t, err)
 	assert.Contains(t, q.stack, t.Name())
 }
@@ -64,8 +65,8 @@ func TestGateLoneRequestPublishesItself(t *testing.T) {
 func TestGateMixedColumnSets(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.NDJSON, strings.Join([]string{
-		idLine("1"), `{"event_id":"2","page":"/","n":2}`, idLine("3"), `{"event_id":"4","page":"/","org":"o"}`, `{"n":5,"page":"/","event_id":"5"}`,
+	r := ingesttest.Request(ingesttest.Pages(), record.NDJSON, strings.Join([]string{
+		ingesttest.Line("1"), `{"event_id":"2","page":"/","n":2}`, ingesttest.Line("3"), `{"event_id":"4","page":"/","org":"o"}`, `{"n":5,"page":"/","event_id":"5"}`,
 	}, "\n"))
 	r.AllResults = true
 	result, err := g.Ingest(t.Context(), r)
@@ -76,7 +77,7 @@ func TestGateMixedColumnSets(t *testing.T) {
 		assert.Equal(t, ingest.RecordResult{Index: i + 1, OK: true}, r)
 	}
 	assert.Equal(t, [][]string{
-		{idLine("1"), idLine("3")},
+		{ingesttest.Line("1"), ingesttest.Line("3")},
 		{`{"event_id":"2","page":"/","n":2}`, `{"event_id":"5","page":"/","n":5}`},
 		{`{"event_id":"4","page":"/","org":"o"}`},
 	}, q.rows(t))
@@ -86,12 +87,12 @@ func TestC002ArrayCutOff(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	cut := `[{"event_id":"b1","page":"/1"},{"event_id":"b2","page":"/2"}`
-	_, err := g.Ingest(t.Context(), request(pages(), record.JSON, cut))
+	_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, cut))
 	var body *record.BodyError
 	require.ErrorAs(t, err, &body)
 	assert.Equal(t, record.CodeBodyMalformed, body.Code)
 	assert.Empty(t, q.stored)
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, cut+"]"))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, cut+"]"))
 	require.NoError(t, err)
 	assert.Equal(t, 2, result.Succeeded)
 	assert.Len(t, flat(q.rows(t)), 2)
@@ -103,12 +104,12 @@ func TestC002VeryLongArrayCutOff(t *testing.T) {
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	record1 := fmt.Sprintf(`{"event_id":"1","page":"%s"}`, strings.Repeat("p", 100<<10))
 	long := "[" + strings.Repeat(record1+",", 60) + record1
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, long))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, long))
 	var body *record.BodyError
 	require.ErrorAs(t, err, &body)
 	assert.Empty(t, q.stored)
 	assert.Zero(t, result)
-	result, err = g.Ingest(t.Context(), request(pages(), record.JSON, long+"]"))
+	result, err = g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, long+"]"))
 	require.NoError(t, err)
 	assert.Equal(t, 61, result.Succeeded)
 	assert.Len(t, flat(q.rows(t)), 61)
@@ -117,7 +118,7 @@ func TestC002VeryLongArrayCutOff(t *testing.T) {
 func TestC004ElementsThatAreNotObjects(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.JSON, `[{"event_id":"d1","page":"/1"}, 5, null, [], "x", {"event_id":"d2","page":"/2"}]`)
+	r := ingesttest.Request(ingesttest.Pages(), record.JSON, `[{"event_id":"d1","page":"/1"}, 5, null, [], "x", {"event_id":"d2","page":"/2"}]`)
 	r.AllResults = true
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
@@ -137,12 +138,12 @@ func TestC005EmptyBodiesAndEmptyBatches(t *testing.T) {
 		format record.InputFormat
 		body   string
 	}{{record.JSON, ""}, {record.JSON, "\n \n"}, {record.NDJSON, ""}} {
-		_, err := g.Ingest(t.Context(), request(pages(), c.format, c.body))
+		_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), c.format, c.body))
 		var body *record.BodyError
 		require.ErrorAs(t, err, &body, "%q", c.body)
 		assert.Equal(t, record.CodeBodyEmpty, body.Code)
 	}
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, "[]"))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, "[]"))
 	require.NoError(t, err)
 	assert.Equal(t, ingest.Result{}, result)
 	assert.Empty(t, q.stored)
@@ -152,19 +153,19 @@ func TestC025RecordLargerThanAMessage(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	huge := fmt.Sprintf(`{"event_id":"2","page":"%s"}`, strings.Repeat("p", 3<<20))
-	result, err := g.Ingest(t.Context(), request(pages(), record.NDJSON, idLine("1")+"\n"+huge+"\n"+idLine("3")))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Line("1")+"\n"+huge+"\n"+ingesttest.Line("3")))
 	require.NoError(t, err)
 	assert.Equal(t, 2, result.Succeeded)
 	require.Len(t, result.Results, 1)
 	assert.Equal(t, 2, result.Results[0].Index)
 	assert.Equal(t, record.CodeTooLarge, result.Results[0].Code)
-	assert.Equal(t, []string{idLine("1"), idLine("3")}, flat(q.rows(t)))
+	assert.Equal(t, []string{ingesttest.Line("1"), ingesttest.Line("3")}, flat(q.rows(t)))
 }
 
 func TestGateColumnsThatMayNotBeSent(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	r := request(pages(), record.JSON, idLine("1"))
+	r := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("1"))
 	r.Grant = nil
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
@@ -178,12 +179,12 @@ func TestGateColumnsThatMayNotBeSent(t *testing.T) {
 func TestC161ColumnAddedAMomentAgo(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	body := idLine("1") + "\n" + `{"event_id":"2","page":"/","ref":"r"}` + "\n" + `{"event_id":"3","page":"/","nosuch":1}` + "\n" + idLine("4")
+	body := ingesttest.Line("1") + "\n" + `{"event_id":"2","page":"/","ref":"r"}` + "\n" + `{"event_id":"3","page":"/","nosuch":1}` + "\n" + ingesttest.Line("4")
 	asked := 0
-	r := request(pages(), record.NDJSON, body)
+	r := ingesttest.Request(ingesttest.Pages(), record.NDJSON, body)
 	r.Refresh = func(context.Context) *schema.Table {
 		asked++
-		return withRef()
+		return ingesttest.WithRef()
 	}
 	result, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err)
@@ -204,7 +205,7 @@ func TestGateRecordWithoutAnyColumn(t *testing.T) {
 	table := &schema.Table{Name: "d", Columns: columns, Record: record.Compile("d", columns, time.UTC)}
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	result, err := g.Ingest(t.Context(), request(table, record.JSON, `[{},{"n":null},{"n":1}]`))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(table, record.JSON, `[{},{"n":null},{"n":1}]`))
 	require.NoError(t, err)
 	assert.Equal(t, 1, result.Succeeded)
 	require.Len(t, result.Results, 2)
@@ -214,7 +215,7 @@ func TestGateRecordWithoutAnyColumn(t *testing.T) {
 
 func TestGateManyFailuresAreCountedExactly(t *testing.T) {
 	g := ingest.NewGate(ingest.GateOptions{Broker: &queue{}})
-	result, err := g.Ingest(t.Context(), request(pages(), record.JSON, "["+strings.Repeat("1,", 15_000)+idLine("x")+"]"))
+	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, "["+strings.Repeat("1,", 15_000)+ingesttest.Line("x")+"]"))
 	require.NoError(t, err)
 	assert.Equal(t, 15_001, result.Total)
 	assert.Equal(t, 15_000, result.Failed)
@@ -226,7 +227,7 @@ func TestGateManyFailuresAreCountedExactly(t *testing.T) {
 func TestGateCountsRows(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	g := ingest.NewGate(ingest.GateOptions{Broker: &queue{}, Metrics: reg})
-	_, err := g.Ingest(t.Context(), request(pages(), record.JSON, "["+idLine("1")+","+idLine("2")+",3]"))
+	_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, "["+ingesttest.Line("1")+","+ingesttest.Line("2")+",3]"))
 	require.NoError(t, err)
 	assert.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP wavehouse_ingest_rows_total Records received, by what became of them: accepted, failed or duplicate.

@@ -39,7 +39,7 @@ func (s *session) claimKey(ctx context.Context) bool {
 	ids := []string{idOfRequest + s.r.Key}
 	for end := time.Now().Add(s.g.o.InFlightWait); ; {
 		if err := ctx.Err(); err != nil {
-			s.failure = canceledError(err)
+			s.failure = CanceledError(err)
 			return false
 		}
 		found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.claims.scope, s.claims.owner, ids)

@@ -96,14 +96,14 @@ func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, lea
 	b.body = append(b.body, p.body...)
 	p.at = b.rows
 	b.rows += p.rows
-	if b.rows >= maxChunkRows {
+	if b.rows >= MaxChunkRows {
 		l.leave(false)
 	}
 	return b, leads
 }
 
 func (b *shared) fits(p *piece) bool {
-	return b.rows+p.rows <= maxChunkRows && len(b.body)+len(p.body) <= maxChunkBytes
+	return b.rows+p.rows <= MaxChunkRows && len(b.body)+len(p.body) <= MaxChunkBytes
 }
 
 // leave sends the chunk being formed on its way.
@@ -162,7 +162,7 @@ func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
 	})
 	g.metrics.chunk(b.rows, err)
 	if err != nil {
-		return publishError(err)
+		return PublishError(err)
 	}
 	b.position = position
 	return nil

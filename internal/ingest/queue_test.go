@@ -2,7 +2,6 @@ package ingest_test
 
 import (
 	"context"
-	"fmt"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -12,30 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/policy"
-	"github.com/wavehouse/wavehouse/internal/record"
-	"github.com/wavehouse/wavehouse/internal/schema"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const (
-	birch tenant.ID = "birch"
-	cedar tenant.ID = "cedar"
+	birch = ingesttest.Birch
+	cedar = ingesttest.Cedar
 )
-
-// pages is the table of the cases.
-func pages() *schema.Table {
-	columns := []record.Column{
-		{Name: "event_id", Type: "String", Position: 1},
-		{Name: "page", Type: "String", Position: 2},
-		{Name: "org", Type: "String", Position: 3, DefaultKind: record.DefaultExpression, DefaultExpression: "''"},
-		{Name: "secret", Type: "String", Position: 4, DefaultKind: record.DefaultExpression, DefaultExpression: "''"},
-		{Name: "n", Type: "Int64", Position: 5, DefaultKind: record.DefaultExpression, DefaultExpression: "0"},
-		{Name: "ts", Type: "DateTime64(3, 'UTC')", Position: 6, DefaultKind: record.DefaultExpression, DefaultExpression: "now64(3)"},
-	}
-	return &schema.Table{Name: "pages", Engine: "MergeTree", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
-}
 
 // queue is a publisher whose publishes a test can hold and fail.
 type queue struct {
@@ -83,26 +66,9 @@ func (q *queue) rows(t testing.TB) [][]string {
 	defer q.mu.Unlock()
 	all := make([][]string, len(q.stored))
 	for i, c := range q.stored {
-		all[i] = chunkRows(t, c)
+		all[i] = ingesttest.ChunkRows(t, c)
 	}
 	return all
-}
-
-func chunkRows(t testing.TB, c mq.Chunk) []string {
-	t.Helper()
-	layout, err := record.ParseLayout(c.Columns, time.UTC)
-	require.NoError(t, err)
-	ends, err := layout.Ends(nil, c.Body, c.Rows)
-	require.NoError(t, err)
-	var rows []string
-	start := 0
-	for _, end := range ends {
-		row, err := layout.AppendObject(nil, c.Body[start:end], nil, record.RenderOptions{})
-		require.NoError(t, err)
-		rows = append(rows, string(row))
-		start = end
-	}
-	return rows
 }
 
 func flat(chunks [][]string) []string {
@@ -113,33 +79,8 @@ func flat(chunks [][]string) []string {
 	return all
 }
 
-func request(table *schema.Table, format record.InputFormat, body string) ingest.Request {
-	return ingest.Request{
-		Tenant: birch, Table: table, Grant: policy.OperatorInsert(), Format: format, Body: []byte(body),
-	}
-}
-
-func idLine(id string) string { return fmt.Sprintf(`{"event_id":%q,"page":"/"}`, id) }
-
-func lines(from, to int) string {
-	var b strings.Builder
-	for i := from; i < to; i++ {
-		b.WriteString(idLine(fmt.Sprint(i)))
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
 func array(from, to int) string {
-	return "[" + strings.ReplaceAll(strings.TrimSpace(lines(from, to)), "\n", ",") + "]"
-}
-
-func wantIDs(from, to int) []string {
-	var want []string
-	for i := from; i < to; i++ {
-		want = append(want, idLine(fmt.Sprint(i)))
-	}
-	return want
+	return "[" + strings.ReplaceAll(strings.TrimSpace(ingesttest.Lines(from, to)), "\n", ",") + "]"
 }
 
 // later runs f and gives its outcome when it ends.

@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// maxChunkRows and maxChunkBytes bound a chunk: large enough that a write
+	// MaxChunkRows and MaxChunkBytes bound a chunk: large enough that a write
 	// to disk is shared by many rows, small enough to fit a message.
-	maxChunkRows  = 1000
-	maxChunkBytes = 512 << 10
+	MaxChunkRows  = 1000
+	MaxChunkBytes = 512 << 10
 	// rowOverhead is what a row costs in memory beside its bytes.
 	rowOverhead = 16
 )
@@ -41,7 +41,7 @@ func (p *piece) add(index int, row []byte) {
 }
 
 func (p *piece) fits(row []byte) bool {
-	return p.rows == 0 || (p.rows < maxChunkRows && len(p.body)+len(row) <= maxChunkBytes)
+	return p.rows == 0 || (p.rows < MaxChunkRows && len(p.body)+len(row) <= MaxChunkBytes)
 }
 
 // size is what the piece counts against the gate's memory.

@@ -208,10 +208,10 @@ func (s *session) publish(ctx context.Context) {
 	for _, p := range pieces {
 		size += p.size()
 	}
-	if s.failure == nil && !s.g.waiting.tryStrict(s.r.Tenant, size) {
+	if s.failure == nil && !s.g.waiting.TryStrict(s.r.Tenant, size) {
 		s.failure = waitingFullError()
 	} else if s.failure == nil {
-		defer s.g.waiting.release(s.r.Tenant, size)
+		defer s.g.waiting.Release(s.r.Tenant, size)
 	}
 	for _, p := range pieces {
 		err := s.send(ctx, p)
@@ -229,7 +229,7 @@ func (s *session) publish(ctx context.Context) {
 // send publishes one piece unless the request has failed before.
 func (s *session) send(ctx context.Context, p *piece) *Error {
 	if s.failure == nil && ctx.Err() != nil {
-		s.failure = canceledError(ctx.Err())
+		s.failure = CanceledError(ctx.Err())
 	}
 	if s.failure != nil {
 		return s.failure

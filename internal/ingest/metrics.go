@@ -1,0 +1,86 @@
+package ingest
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/fairshare"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// gateMetrics counts what goes through the gate. Tables are those a schema
+// knows, so the label sets are bounded by what exists.
+type gateMetrics struct {
+	rows   *prometheus.CounterVec
+	noID   *prometheus.CounterVec
+	chunks *prometheus.CounterVec
+	size   prometheus.Histogram
+}
+
+func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Budget) *gateMetrics {
+	m := &gateMetrics{
+		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate.",
+		}, []string{"tenant", "table", "result"}),
+		noID: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_records_without_id_total", Help: "Records that sent no id to a table whose ids are remembered.",
+		}, []string{"tenant", "table"}),
+		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_ingest_chunks_total", Help: "Chunks sent to the queue, by outcome.",
+		}, []string{"outcome"}),
+		size: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "wavehouse_ingest_chunk_rows", Help: "Rows per stored chunk.",
+			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000},
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.rows, m.noID, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
+		}, func() float64 { return float64(waiting.Held()) }))
+	}
+	return m
+}
+
+func (m *gateMetrics) chunk(rows int, err error) {
+	m.chunks.WithLabelValues(outcome(err)).Inc()
+	if err == nil {
+		m.size.Observe(float64(rows))
+	}
+}
+
+func outcome(err error) string {
+	switch {
+	case err == nil:
+		return "stored"
+	case errors.Is(err, mq.ErrFull):
+		return "full"
+	case errors.Is(err, mq.ErrUnavailable), errors.Is(err, mq.ErrClosed):
+		return "unavailable"
+	case errors.Is(err, mq.ErrTooLarge):
+		return "too_large"
+	}
+	return "unknown"
+}
+
+func (m *gateMetrics) request(r *Request, res *Result) {
+	id, table := string(r.Tenant), r.Table.Name
+	for _, c := range [...]struct {
+		result string
+		n      int
+	}{{"accepted", res.Succeeded}, {"failed", res.Failed}, {"duplicate", res.Duplicates}} {
+		if c.n > 0 {
+			m.rows.WithLabelValues(id, table, c.result).Add(float64(c.n))
+		}
+	}
+	if res.withoutID > 0 {
+		m.noID.WithLabelValues(id, table).Add(float64(res.withoutID))
+	}
+}
+
+// Forget drops the metrics of a tenant that is gone for good.
+func (g *Gate) Forget(id tenant.ID) {
+	g.metrics.rows.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	g.metrics.noID.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+}

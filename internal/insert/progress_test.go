@@ -1,0 +1,101 @@
+package insert_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
+	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
+)
+
+// The frontier stays in front of rows that are in hand, whatever happens to
+// other tables, and reaches the tail once they are written.
+func TestProgressFollowsOneTable(t *testing.T) {
+	held := make(chan struct{})
+	s := &sink{name: "ch", fail: func(statement) error { <-held; return nil }}
+	r := newRig(t).start(func(o *insert.WorkerOptions) {
+		o.Pool = pool(s)
+		o.Settings = served(insert.Flush{MaxWait: 10 * time.Millisecond}, true)
+	})
+	topic := mq.Topic{Tenant: birch, Table: "pages"}
+	first := r.worker.Progress(topic)
+	assert.Equal(t, insert.Progress{Quiet: true}, first, "nothing came yet")
+
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
+	waitFor(t, "the INSERT to begin", func() bool { return !r.worker.Progress(topic).Quiet })
+	busy := r.worker.Progress(topic)
+	assert.NotEqual(t, first.Writes, busy.Writes)
+	tail, err := r.broker.Tail(t.Context(), birch)
+	require.NoError(t, err)
+	assert.Less(t, busy.Frontier.Seq, tail.Seq, "rows in hand are not written")
+
+	close(held)
+	waitFor(t, "the frontier to reach the tail", func() bool {
+		p := r.worker.Progress(topic)
+		return p.Quiet && p.Frontier == tail
+	})
+	other := mq.Topic{Tenant: birch, Table: "others"}
+	assert.Equal(t, tail, r.worker.Progress(other).Frontier, "nothing of another table is outstanding up to there")
+}
+
+// Rows that ClickHouse keeps refusing hold the frontier back, and rows that
+// are written meanwhile make it unquiet.
+func TestProgressOfARowThatIsKept(t *testing.T) {
+	var refusing atomic.Bool
+	refusing.Store(true)
+	s := &sink{name: "ch", fail: func(statement) error {
+		if refusing.Load() {
+			return refusedError()
+		}
+		return nil
+	}}
+	r := newRig(t).start(func(o *insert.WorkerOptions) {
+		o.Pool = pool(s)
+		o.Settings = served(insert.Flush{MaxWait: 10 * time.Millisecond}, false)
+		o.BackoffMin, o.BackoffMax = time.Hour, time.Hour
+	})
+	topic := mq.Topic{Tenant: birch, Table: "pages"}
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 1)))
+	waitFor(t, "the refusal", func() bool { p := r.worker.Progress(topic); return p.Quiet && p.Writes > 0 })
+	kept := r.worker.Progress(topic)
+	refusing.Store(false)
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(1, 2)))
+	waitFor(t, "the second row", func() bool { return len(s.rows()) == 1 })
+	waitFor(t, "the flight's end", func() bool { return r.worker.Status().RowsInserted == 1 })
+	p := r.worker.Progress(topic)
+	assert.Equal(t, kept.Frontier.Seq, p.Frontier.Seq)
+	assert.False(t, p.Quiet, "a row beyond the frontier is written")
+}
+
+// A chunk some of whose rows are written, and others refused and kept, is not
+// behind the frontier, and its written rows are beyond it.
+func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
+	s := &sink{name: "ch", fail: func(i statement) error {
+		for _, row := range i.rows {
+			if strings.Contains(row, `"3"`) {
+				return refusedError()
+			}
+		}
+		return nil
+	}}
+	r := newRig(t).start(func(o *insert.WorkerOptions) {
+		o.Pool = pool(s)
+		o.Settings = served(insert.Flush{MaxWait: 10 * time.Millisecond}, false)
+		o.BackoffMin, o.BackoffMax = time.Hour, time.Hour
+	})
+	topic := mq.Topic{Tenant: birch, Table: "pages"}
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 6)))
+	waitFor(t, "the other rows", func() bool { return r.worker.Status().RowsInserted == 5 })
+	tail, err := r.broker.Tail(t.Context(), birch)
+	require.NoError(t, err)
+	p := r.worker.Progress(topic)
+	assert.False(t, p.Quiet)
+	assert.Less(t, p.Frontier.Seq, tail.Seq)
+}

@@ -1,0 +1,129 @@
+// Package sweep forgets the history that nobody can ask for any more.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/wavehouse/wavehouse/internal/coord"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// KeepAll as a gap window keeps a tenant's whole history.
+const KeepAll time.Duration = -1
+
+// History is the part of the broker that the sweeper needs.
+type History interface {
+	Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (mq.PurgeReport, error)
+	Status(ctx context.Context) mq.Status
+}
+
+// Elector runs something in one process at a time; coord's is one.
+type Elector interface {
+	Elect(ctx context.Context, name string, run func(ctx context.Context, token coord.Token) error) error
+}
+
+// Options are what a Sweeper is made with.
+type Options struct {
+	Broker History
+	Coord  Elector
+	// Windows is the gap window of every tenant that has a folder, rejected
+	// ones with the window they last had or KeepAll. A tenant with a queue that
+	// is not in it is removed and keeps no history.
+	Windows func() map[tenant.ID]time.Duration
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Every is the time between sweeps; 0 is one minute.
+	Every time.Duration
+}
+
+// Sweeper removes from the queue what is written and no stream can ask for.
+type Sweeper struct {
+	o      Options
+	purged prometheus.Counter
+}
+
+const sweeperLease = "sweeper"
+
+// New builds a Sweeper; Run does the work.
+func New(o Options) *Sweeper {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Every <= 0 {
+		o.Every = time.Minute
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Sweeper{o: o, purged: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "wavehouse_sweeper_chunks_purged_total",
+		Help: "Chunks removed from the queue's history.",
+	})}
+	if o.Metrics != nil {
+		o.Metrics.MustRegister(s.purged)
+	}
+	return s
+}
+
+// Run sweeps under the lease until ctx ends.
+func (s *Sweeper) Run(ctx context.Context) error {
+	err := s.o.Coord.Elect(ctx, sweeperLease, s.loop)
+	if ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err())) {
+		return nil
+	}
+	return err
+}
+
+// loop needs no fence: what a purge removes is written and old, whoever asks.
+func (s *Sweeper) loop(ctx context.Context, _ coord.Token) error {
+	tick := time.NewTicker(s.o.Every)
+	defer tick.Stop()
+	for {
+		s.Sweep(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Sweep purges once. A failure is logged: the next sweep makes up for it.
+func (s *Sweeper) Sweep(ctx context.Context) {
+	cutoffs := s.cutoffs(ctx)
+	if len(cutoffs) == 0 {
+		return
+	}
+	report, err := s.o.Broker.Purge(ctx, cutoffs)
+	for id, n := range report.Chunks {
+		s.purged.Add(float64(n))
+		s.o.Logger.Debug("purged history", "tenant", id, "chunks", n)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.o.Logger.Error("cannot purge the queue's history", "error", err)
+	}
+}
+
+func (s *Sweeper) cutoffs(ctx context.Context) map[tenant.ID]time.Time {
+	now := s.o.Now()
+	windows := s.o.Windows()
+	cutoffs := make(map[tenant.ID]time.Time)
+	for id := range s.o.Broker.Status(ctx).Tenants {
+		window, known := windows[id]
+		switch {
+		case !known:
+			cutoffs[id] = now
+		case window >= 0:
+			cutoffs[id] = now.Add(-window)
+		}
+	}
+	return cutoffs
+}
