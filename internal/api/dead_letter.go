@@ -24,7 +24,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) {
 func answerLetter(letter mq.DeadLetter) deadLetterAnswer {
 	answer := deadLetterAnswer{
 		ID: letter.ID, Table: letter.Table, Error: letter.Error, Code: letter.Code, At: letter.At, Received: letter.Received,
-		Source: map[string]any{"epoch": letter.Source.Epoch, "seq": letter.Source.Seq, "row": letter.SourceRow},
+		Source: map[string]any{"position": letter.Source.String(), "row": letter.SourceRow},
 	}
 	row, ok := renderLetter(letter)
 	if !ok {

@@ -29,14 +29,14 @@ func (l *looks) Frontier(context.Context, mq.Topic) (Frontier, error) {
 func joining(l *looks) *Server { return &Server{Options: Options{Frontiers: l}} }
 
 func TestAQueryWaitsForAnInsertUnderWay(t *testing.T) {
-	quiet := Frontier{Position: mq.Position{Epoch: 1, Seq: 9}, Quiet: true}
+	quiet := Frontier{Position: mq.NewPosition(1, 9), Quiet: true}
 	f, err := joining(&looks{frontiers: []Frontier{{}, {}, quiet}}).awaitQuiet(t.Context(), mq.Topic{})
 	require.NoError(t, err)
 	assert.Equal(t, quiet, f)
 }
 
 func TestAQueryDoesNotWaitForLong(t *testing.T) {
-	busy := Frontier{Position: mq.Position{Epoch: 1, Seq: 9}}
+	busy := Frontier{Position: mq.NewPosition(1, 9)}
 	f, err := joining(&looks{frontiers: []Frontier{busy}}).awaitQuiet(t.Context(), mq.Topic{})
 	require.NoError(t, err)
 	assert.Equal(t, busy, f, "it goes on with what it has")

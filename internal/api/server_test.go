@@ -61,7 +61,7 @@ func (b *testBackends) Publish(_ context.Context, c mq.Chunk) (mq.Position, erro
 		return mq.Position{}, b.publish
 	}
 	b.published = append(b.published, c)
-	return mq.Position{Epoch: 1, Seq: uint64(len(b.published))}, nil
+	return mq.NewPosition(1, uint64(len(b.published))), nil
 }
 
 func (b *testBackends) rows() int {

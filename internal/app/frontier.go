@@ -30,11 +30,11 @@ func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (api.Frontier, erro
 		return api.Frontier{}, err
 	}
 	at := p.Frontier
-	if at.Epoch != floor.Epoch || at.Seq < floor.Seq {
+	if order, ok := at.Compare(floor); !ok || order < 0 {
 		at = floor
 	}
 	// What a former process left unacknowledged, it may have written.
-	return api.Frontier{Position: at, Quiet: p.Quiet && at.Seq >= inherited.Seq, Writes: p.Writes}, nil
+	return api.Frontier{Position: at, Quiet: p.Quiet && !at.Before(inherited), Writes: p.Writes}, nil
 }
 
 // newFrontiers is nil for a queue that cannot be asked.

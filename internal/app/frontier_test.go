@@ -24,7 +24,7 @@ func (q fakeQueue) Acknowledged(context.Context, tenant.ID) (floor, inherited mq
 }
 
 func TestFrontierIsTheBestThatIsKnown(t *testing.T) {
-	at := func(epoch, seq uint64) mq.Position { return mq.Position{Epoch: epoch, Seq: seq} }
+	at := func(epoch, seq uint64) mq.Position { return mq.NewPosition(epoch, seq) }
 	for name, c := range map[string]struct {
 		queue    fakeQueue
 		progress insert.Progress

@@ -72,6 +72,12 @@ func TestCheckNamesTheReason(t *testing.T) {
 			"import " + internal + "novel", "internal/novel has no height yet"},
 		{"a name that says nothing", "internal/query/util/a.go", "package util\n",
 			"package util", "named for its one idea"},
+		{"a position made by a reader", "internal/stream/a.go",
+			"package stream\n\nimport queue \"" + internal + "mq\"\n\nfunc f() any { return queue.NewPosition(1, 2) }\n",
+			"mq.NewPosition", "only brokers make positions"},
+		{"a position looked into", "cmd/wavehouse/a.go",
+			"package main\n\nimport \"" + internal + "mq\"\n\nfunc f(p mq.Position) { mq.SplitPosition(p) }\n",
+			"mq.SplitPosition", "only brokers make positions and look inside"},
 		{"init", "internal/query/a.go", "package query\n\nfunc init() {}\n",
 			"func init", "wired in internal/app"},
 		{"state of a command", "cmd/wavehouse/a.go", "package main\n\nvar running bool\n",
@@ -105,7 +111,8 @@ func TestCheckAllows(t *testing.T) {
 		"cmd/wavehouse/version.go":                "package main\n\nvar version, commit string\n",
 		"internal/query/a.go": "package query\n\nimport \"errors\"\n\n// ErrX is one.\nvar ErrX = errors.New(\"x\")\n\n" +
 			"type T struct{}\n\nfunc (T) init() {}\n",
-		"internal/console/a.go": "package console\n\nimport \"embed\"\n\n//go:embed assets\nvar files embed.FS\n",
+		"internal/console/a.go":     "package console\n\nimport \"embed\"\n\n//go:embed assets\nvar files embed.FS\n",
+		"internal/mq/embedded/b.go": "package embedded\n\nimport \"" + internal + "mq\"\n\nfunc f() any { return mq.NewPosition(1, 2) }\n",
 		// Neither is looked at: tests may reach anywhere, and fixtures are data.
 		"internal/record/a_test.go":         importing("record", internal+"app", internal+"mq/embedded"),
 		"internal/record/testdata/bad/a.go": importing("util", internal+"app"),

@@ -31,6 +31,7 @@ func Check(packages []Package) []Violation {
 		found = append(found, checkName(p)...)
 		for _, f := range p.Files {
 			found = append(found, checkDeclarations(f)...)
+			found = append(found, checkReserved(p, f)...)
 			for _, imported := range f.Imports {
 				if v, bad := checkImport(p, f, imported); bad {
 					found = append(found, v)

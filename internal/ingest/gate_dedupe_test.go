@@ -379,7 +379,7 @@ func TestDedupePlacesAndResults(t *testing.T) {
 	result, err := r.Ingest(t.Context(), q)
 	require.NoError(t, err)
 	assert.Equal(t, []ingest.RecordResult{{Index: 1, OK: true}, {Index: 2, Duplicate: true}, {Index: 3, OK: true}}, result.Results)
-	chunk := mq.Position{Epoch: 1, Seq: 2}
+	chunk := mq.NewPosition(1, 2)
 	assert.Equal(t, []ingest.Place{{Chunk: chunk, Row: 0, First: 1, Count: 1}, {Chunk: chunk, Row: 1, First: 3, Count: 1}}, result.Places)
 }
 

@@ -50,7 +50,7 @@ func (q *queue) Publish(_ context.Context, c mq.Chunk) (mq.Position, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.stored = append(q.stored, c)
-	return mq.Position{Epoch: 1, Seq: uint64(len(q.stored))}, nil
+	return mq.NewPosition(1, uint64(len(q.stored))), nil
 }
 
 func (q *queue) count() int {

@@ -163,7 +163,7 @@ func jobsOf(chunks []*chunk) []job {
 
 // settled notes a chunk that is done with.
 func (b *batcher) settled(p mq.Position) {
-	if p.Epoch != b.written.Epoch || p.Seq > b.written.Seq {
+	if order, ok := p.Compare(b.written); !ok || order > 0 {
 		b.written = p
 	}
 }
@@ -179,21 +179,16 @@ func (b *batcher) owe(p mq.Position) {
 // done with, when no flight is under way.
 func (b *batcher) frontier() mq.Position {
 	f := b.written
-	before := func(p mq.Position) {
-		if p.Epoch == f.Epoch && p.Seq <= f.Seq {
-			f.Seq = p.Seq - 1
-		}
-	}
 	for _, c := range b.pending {
-		before(c.key.pos)
+		f = before(f, c.key.pos)
 	}
 	for _, j := range b.kept {
 		for _, s := range j.spans {
-			before(s.c.key.pos)
+			f = before(f, s.c.key.pos)
 		}
 	}
 	for p := range b.handedBack {
-		before(p)
+		f = before(f, p)
 	}
 	return f
 }

@@ -122,13 +122,12 @@ func (j job) token() string {
 	h := sha256.New()
 	topic := j.spans[0].c.topic
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00", topic.Tenant, topic.Table, j.shape.columns)
-	var b [32]byte
+	var b []byte
 	for _, s := range j.spans {
-		binary.BigEndian.PutUint64(b[0:], s.c.key.pos.Epoch)
-		binary.BigEndian.PutUint64(b[8:], s.c.key.pos.Seq)
-		binary.BigEndian.PutUint64(b[16:], uint64(s.from))
-		binary.BigEndian.PutUint64(b[24:], uint64(s.to))
-		h.Write(b[:])
+		b = s.c.key.pos.AppendBinary(b[:0])
+		b = binary.BigEndian.AppendUint64(b, uint64(s.from))
+		b = binary.BigEndian.AppendUint64(b, uint64(s.to))
+		h.Write(b)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

@@ -18,7 +18,7 @@ func testChunk(t *testing.T, seq uint64, rows ...[2]byte) *chunk {
 	s, err := newShapes().get(mq.Header{Format: mq.FormatRowBinary, Columns: twoColumns})
 	require.NoError(t, err)
 	c := &chunk{
-		key: chunkKey{"birch", mq.Position{Epoch: 1, Seq: seq}}, topic: mq.Topic{Tenant: "birch", Table: "pages"},
+		key: chunkKey{"birch", mq.NewPosition(1, seq)}, topic: mq.Topic{Tenant: "birch", Table: "pages"},
 		shape: s, rows: len(rows), left: len(rows),
 	}
 	for _, r := range rows {

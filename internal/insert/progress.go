@@ -41,8 +41,8 @@ func (p *progress) counter(t mq.Topic) *uint64 {
 
 // came notes a chunk that is in hand from now on.
 func (p *progress) came(c *chunk) {
-	at, last := c.key.pos, p.delivered[c.key.tenant]
-	if at.Epoch != last.Epoch || at.Seq > last.Seq {
+	at := c.key.pos
+	if order, ok := at.Compare(p.delivered[c.key.tenant]); !ok || order > 0 {
 		p.delivered[c.key.tenant] = at
 	}
 }
@@ -68,8 +68,7 @@ func (w *Worker) Progress(t mq.Topic) Progress {
 	for at := range b.handedBack {
 		p.Frontier = before(p.Frontier, at)
 	}
-	p.Quiet = !b.flying && !b.partWritten() &&
-		(b.written.Epoch != p.Frontier.Epoch || b.written.Seq <= p.Frontier.Seq)
+	p.Quiet = !b.flying && !b.partWritten() && !p.Frontier.Before(b.written)
 	return p
 }
 
@@ -86,8 +85,8 @@ func (b *batcher) partWritten() bool {
 
 // before moves a frontier in front of a chunk that is not done with.
 func before(f, at mq.Position) mq.Position {
-	if at.Epoch == f.Epoch && at.Seq <= f.Seq {
-		f.Seq = at.Seq - 1
+	if order, ok := at.Compare(f); ok && order <= 0 {
+		return at.Prev()
 	}
 	return f
 }

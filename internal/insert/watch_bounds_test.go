@@ -17,7 +17,7 @@ func TestWatchedTablesAreBounded(t *testing.T) {
 	topic := mq.Topic{Tenant: "birch", Table: "t"}
 	v, err := a.watch(topic)
 	require.NoError(t, err)
-	at := func(seq int) mq.Position { return mq.Position{Epoch: 1, Seq: uint64(seq)} }
+	at := func(seq int) mq.Position { return mq.NewPosition(1, uint64(seq)) }
 	letter := func(seq, row int) mq.DeadLetter {
 		return mq.DeadLetter{
 			Topic: topic, Header: mq.Header{Version: mq.Version}, Source: at(seq), SourceRow: row, Error: strings.Repeat("é", 1000),

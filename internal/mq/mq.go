@@ -84,17 +84,6 @@ type Chunk struct {
 	Body []byte
 }
 
-// Position is a chunk's place in its tenant's queue. The zero value is before
-// everything. Positions compare only within one Epoch: a queue that was reset
-// has another.
-type Position struct {
-	Epoch uint64
-	Seq   uint64
-}
-
-// IsZero reports whether p is the position before everything.
-func (p Position) IsZero() bool { return p == Position{} }
-
 // Delivery is one chunk handed to the worker. Exactly one of Ack and Nak ends
 // it; until then the broker keeps the chunk. A delivery that is neither
 // acknowledged nor extended for the broker's ack wait is delivered again.

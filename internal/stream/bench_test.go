@@ -29,7 +29,7 @@ type wire struct {
 func (w *wire) feed(c mq.Chunk) {
 	w.seq++
 	for _, f := range w.feeds {
-		f(c, mq.Position{Epoch: 77, Seq: w.seq})
+		f(c, mq.NewPosition(77, w.seq))
 	}
 }
 
@@ -189,7 +189,7 @@ func benchHub(b *testing.B, size int, query func(int) string) {
 func benchFrame() ([]byte, mq.Chunk) {
 	c := rowsChunk(testTable, 123456)
 	p := projector{topic: c.Topic, ids: newIDCodec(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
-	at := mq.Position{Epoch: 77, Seq: 1}
+	at := mq.NewPosition(77, 1)
 	block, err := newOpener().open(c)
 	if err != nil {
 		panic(err)
@@ -210,7 +210,7 @@ func BenchmarkProjection(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		buf, _ = p.rows(buf[:0], c, mq.Position{Epoch: 1, Seq: 2}, block, view{grant: testGrant{}}, 0)
+		buf, _ = p.rows(buf[:0], c, mq.NewPosition(1, 2), block, view{grant: testGrant{}}, 0)
 	}
 	b.ReportMetric(float64(len(buf))/1000, "bytes/row")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/row")
@@ -222,7 +222,7 @@ func BenchmarkTakeWithoutSubscribers(b *testing.B) {
 	c := rowsChunk(testTable, 1)
 	b.ReportAllocs()
 	for b.Loop() {
-		h.take(c, mq.Position{Epoch: 1, Seq: 2})
+		h.take(c, mq.NewPosition(1, 2))
 	}
 }
 

@@ -14,10 +14,8 @@ const maxFirstBuffer = 4 << 20
 // deliver writes what s may see of c and has not consumed. shared chunks are
 // projected once for all members of a group.
 func (s *subscriber) deliver(c *sharedChunk, shared bool) error {
-	if !s.pos.IsZero() && s.pos.Epoch != c.pos.Epoch {
-		before := c.pos
-		before.Seq--
-		s.skipTo(after(before), GapReset)
+	if _, same := s.pos.Compare(c.pos); !same {
+		s.skipTo(after(c.pos.Prev()), GapReset)
 	}
 	skip, all := s.pos.skip(c.pos)
 	if all {

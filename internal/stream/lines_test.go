@@ -25,10 +25,10 @@ func TestRowsThatAreLinesOfText(t *testing.T) {
 	for range 2 { // the second time from the cache
 		b, err := o.open(chunk)
 		require.NoError(t, err)
-		out, rows := p.rows(nil, chunk, mq.Position{Epoch: 1, Seq: 1}, b, view{grant: testGrant{}}, 0)
+		out, rows := p.rows(nil, chunk, mq.NewPosition(1, 1), b, view{grant: testGrant{}}, 0)
 		assert.Equal(t, 2, rows)
 		assert.Contains(t, string(out), `"row":{"n":18446744073709551615,"at":"2026-03-04T05:06:07.089Z","extra":{"a":[1]}}}`)
-		out, _ = p.rows(nil, chunk, mq.Position{Epoch: 1, Seq: 1}, b, view{grant: testGrant{deny: []string{"extra"}}}, 1)
+		out, _ = p.rows(nil, chunk, mq.NewPosition(1, 1), b, view{grant: testGrant{deny: []string{"extra"}}}, 1)
 		assert.Contains(t, string(out), `"row":{"n":2,"at":"2026-03-04T05:06:08.000Z"}}`)
 	}
 	for _, broken := range []mq.Chunk{

@@ -58,7 +58,7 @@ func (b *memoryBroker) publish(c mq.Chunk) mq.Position {
 	defer b.mu.Unlock()
 	q := b.queue(c.Tenant)
 	q.last++
-	p := mq.Position{Epoch: q.epoch, Seq: q.last}
+	p := mq.NewPosition(q.epoch, q.last)
 	q.chunks = append(q.chunks, replayed{c, p})
 	for _, f := range b.feeds {
 		f(c, p)
@@ -102,7 +102,7 @@ func (b *memoryBroker) Tail(_ context.Context, t tenant.ID) (mq.Position, error)
 	if !ok || q.last == 0 || b.fail != nil {
 		return mq.Position{}, b.fail
 	}
-	return mq.Position{Epoch: q.epoch, Seq: q.last}, nil
+	return mq.NewPosition(q.epoch, q.last), nil
 }
 
 func (b *memoryBroker) PositionAt(_ context.Context, t tenant.ID, at time.Time) (mq.Position, error) {
@@ -114,10 +114,10 @@ func (b *memoryBroker) PositionAt(_ context.Context, t tenant.ID, at time.Time) 
 	}
 	for _, r := range q.chunks {
 		if !r.chunk.Received.Before(at) {
-			return mq.Position{Epoch: q.epoch, Seq: r.pos.Seq - 1}, b.fail
+			return r.pos.Prev(), b.fail
 		}
 	}
-	return mq.Position{Epoch: q.epoch, Seq: q.last}, b.fail
+	return mq.NewPosition(q.epoch, q.last), b.fail
 }
 
 func (b *memoryBroker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
@@ -146,19 +146,19 @@ func (b *memoryBroker) history(t mq.Topic, from, until mq.Position) ([]replayed,
 		return nil, b.fail
 	}
 	q := b.queue(t.Tenant)
-	first := mq.Position{Epoch: q.epoch, Seq: q.last + 1}
+	first := mq.NewPosition(q.epoch, q.last+1)
 	if len(q.chunks) > 0 {
 		first = q.chunks[0].pos
 	}
-	switch {
-	case !from.IsZero() && from.Epoch != q.epoch:
+	switch epoch, after := mq.SplitPosition(from); {
+	case !from.IsZero() && epoch != q.epoch:
 		return nil, &mq.ReplayGap{Reason: GapReset, First: first}
-	case from.Seq+1 < first.Seq:
+	case mq.NewPosition(q.epoch, after).Before(first.Prev()):
 		return nil, &mq.ReplayGap{Reason: GapRetention, First: first}
 	}
 	var found []replayed
 	for _, r := range q.chunks {
-		if r.chunk.Table == t.Table && r.pos.Seq > from.Seq && r.pos.Seq <= until.Seq {
+		if r.chunk.Table == t.Table && from.Before(r.pos) && !until.Before(r.pos) {
 			found = append(found, r)
 		}
 	}

@@ -29,18 +29,18 @@ func (p position) midChunk() bool { return p.row != wholeChunk && !p.IsZero() }
 // while rows of it remain.
 func (p position) from() mq.Position {
 	if p.midChunk() {
-		return mq.Position{Epoch: p.Epoch, Seq: p.Seq - 1}
+		return p.Prev()
 	}
 	return p.Position
 }
 
 // skip is how many rows of the chunk at q a reader at p has consumed; all is
-// true when there is nothing left for it. Both are of one epoch.
+// true when there is nothing left for it. Both are of one queue.
 func (p position) skip(q mq.Position) (rows int, all bool) {
-	switch {
-	case p.IsZero() || q.Seq > p.Seq:
+	switch order, _ := p.Compare(q); {
+	case order < 0:
 		return 0, false
-	case q.Seq < p.Seq || !p.midChunk():
+	case order > 0 || !p.midChunk():
 		return 0, true
 	}
 	return int(p.row) + 1, false
@@ -53,7 +53,7 @@ var (
 )
 
 // An id is the base64url of: a version byte, four bytes of the topic's hash,
-// epoch, sequence and row as varints (the row plus one, 0 for the whole
+// the position and the row as varints (the row plus one, 0 for the whole
 // chunk), and three bytes of a checksum over all that. The hash keeps an id
 // from being used on another table; the checksum keeps noise and cut-off ids
 // from being read as a place in the queue. Neither is a secret: a position
@@ -80,8 +80,7 @@ func newIDCodec(t mq.Topic) idCodec {
 func (c idCodec) append(dst []byte, p position) []byte {
 	var raw [len(c.prefix) + 2*binary.MaxVarintLen64 + binary.MaxVarintLen32 + checkBytes]byte
 	b := append(raw[:0], c.prefix[:]...)
-	b = binary.AppendUvarint(b, p.Epoch)
-	b = binary.AppendUvarint(b, p.Seq)
+	b = p.AppendVarint(b)
 	b = binary.AppendUvarint(b, uint64(p.row+1)) // wholeChunk wraps to 0
 	b = appendCheck(b)
 	return base64.RawURLEncoding.AppendEncode(dst, b)
@@ -126,18 +125,15 @@ func (c idCodec) parse(id string) (position, error) {
 }
 
 func (c idCodec) parseNumbers(b []byte, id string) (position, error) {
-	var n [3]uint64
-	for i := range n {
-		v, size := binary.Uvarint(b)
-		if size <= 0 {
-			return position{}, errNotAPosition
-		}
-		n[i], b = v, b[size:]
+	at, b, ok := mq.ConsumeVarint(b)
+	if !ok {
+		return position{}, errNotAPosition
 	}
-	p := position{Position: mq.Position{Epoch: n[0], Seq: n[1]}, row: uint32(n[2]) - 1}
+	row, size := binary.Uvarint(b)
+	p := position{Position: at, row: uint32(row) - 1}
 	// One spelling per position: what does not encode back is not ours. A row
 	// of a chunk needs a chunk.
-	if len(b) != 0 || n[2] > math.MaxUint32 || c.encode(p) != id || (p.Seq == 0 && p.row != wholeChunk) {
+	if size < 1 || size != len(b) || row > math.MaxUint32 || c.encode(p) != id || (p.row != wholeChunk && !at.Prev().Before(at)) {
 		return position{}, errNotAPosition
 	}
 	return p, nil

@@ -54,7 +54,7 @@ func (s *subscriber) settle(resume *position) (mq.Position, error) {
 // live and says so.
 func (s *subscriber) resume(p position, tail mq.Position) error {
 	s.pos = p
-	if p.IsZero() || (p.Epoch == tail.Epoch && p.Seq <= tail.Seq) {
+	if order, ok := p.Compare(tail); ok && order <= 0 {
 		return nil
 	}
 	if tail.IsZero() {
@@ -86,9 +86,9 @@ func (s *subscriber) startAt(since time.Time) error {
 	if err != nil {
 		return unavailable("the queue cannot be read", err)
 	}
-	if first.Seq > 0 && at.Epoch == first.Epoch && at.Seq < first.Seq {
+	if at.Before(first) {
 		s.pos = position{row: wholeChunk}
-		s.skipTo(after(mq.Position{Epoch: first.Epoch, Seq: first.Seq - 1}), GapRetention)
+		s.skipTo(after(first.Prev()), GapRetention)
 	}
 	return nil
 }
@@ -143,10 +143,8 @@ func (s *subscriber) reached(until mq.Position) bool {
 	if until.IsZero() {
 		return true
 	}
-	if s.pos.Epoch != until.Epoch {
-		return false
-	}
-	return s.pos.Seq > until.Seq || (s.pos.Seq == until.Seq && !s.pos.midChunk())
+	order, ok := s.pos.Compare(until)
+	return ok && (order > 0 || order == 0 && !s.pos.midChunk())
 }
 
 // advance moves to until, which lies behind the last chunk of this table.
@@ -160,10 +158,10 @@ func (s *subscriber) advance(until mq.Position) {
 // be in the backlog, so it never moves past it.
 func (s *subscriber) skipGone(gap *mq.ReplayGap, until mq.Position) {
 	to := after(until)
-	if f := gap.First; f.Epoch == until.Epoch && f.Seq > 0 && f.Seq <= until.Seq {
-		to = after(mq.Position{Epoch: f.Epoch, Seq: f.Seq - 1})
+	if order, ok := gap.First.Compare(until); ok && order <= 0 && !gap.First.IsZero() {
+		to = after(gap.First.Prev())
 	}
-	if s.pos.Epoch == to.Epoch && s.pos.from().Seq >= to.Seq {
+	if order, ok := s.pos.from().Compare(to.Position); ok && order >= 0 {
 		to = after(until) // a gap that ends before it starts: do not ask again
 	}
 	reason := GapRetention

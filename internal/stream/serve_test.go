@@ -240,8 +240,9 @@ func TestC116PositionsTheQueueNeverGave(t *testing.T) {
 	r := newRig(t, b, Options{}, nil)
 	at := b.publish(rowsChunk(testTable, 1))
 	ids := newIDCodec(mq.Topic{Tenant: tenant.Default, Table: testTable})
+	epoch, _ := mq.SplitPosition(at)
 	for name, p := range map[string]mq.Position{
-		"future": {Epoch: at.Epoch, Seq: 1 << 60}, "another epoch": {Epoch: at.Epoch + 1, Seq: 1},
+		"future": mq.NewPosition(epoch, 1<<60), "another epoch": mq.NewPosition(epoch+1, 1),
 	} {
 		s := r.open(testTable, ids.encode(after(p)), sinceEver)
 		f, err := s.NextEvent()
@@ -250,8 +251,8 @@ func TestC116PositionsTheQueueNeverGave(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.Equal(t, GapReset, gap.Reason, name)
 		assert.Equal(t, ids.encode(after(p)), gap.From, name)
-		n := b.publish(rowsChunk(testTable, 2)).Seq
-		assert.Equal(t, []uint64{2}, next(t, s, 1), "%s: live rows, no history (at %d)", name, n)
+		n := b.publish(rowsChunk(testTable, 2))
+		assert.Equal(t, []uint64{2}, next(t, s, 1), "%s: live rows, no history (at %v)", name, n)
 	}
 }
 

@@ -152,10 +152,10 @@ func (q *queue) found(seq uint64) {
 func (q *queue) arrived(seq uint64, c mq.Chunk) {
 	q.mu.Lock()
 	q.last = max(q.last, seq)
-	pos := mq.Position{Epoch: q.epoch, Seq: seq}
+	epoch := q.epoch
 	if q.source != nil {
 		q.source.publishedLocked(seq, c)
 	}
 	q.mu.Unlock()
-	q.feed(pos, c)
+	q.feed(epoch, seq, c)
 }

@@ -120,8 +120,8 @@ func (c *consumption) Ack(ds ...mq.Delivery) error {
 		if !ok || own.source.q.b != c.b {
 			return fmt.Errorf("acknowledge a delivery of another broker: %T", d)
 		}
-		key := stream{own.source.q, own.pos.Epoch}
-		seqs[key] = append(seqs[key], own.pos.Seq)
+		key := stream{own.source.q, own.epoch}
+		seqs[key] = append(seqs[key], own.seq)
 	}
 	var errs []error
 	for s, list := range seqs {

@@ -12,12 +12,13 @@ import (
 type delivery struct {
 	source  *source
 	chunk   mq.Chunk
-	pos     mq.Position
+	epoch   uint64
+	seq     uint64
 	attempt int
 }
 
 func (d *delivery) Chunk() mq.Chunk       { return d.chunk }
-func (d *delivery) Position() mq.Position { return d.pos }
+func (d *delivery) Position() mq.Position { return mq.NewPosition(d.epoch, d.seq) }
 
 // Attempt counts from 1 again after a restart of the process.
 func (d *delivery) Attempt() int { return d.attempt }
@@ -27,11 +28,11 @@ func (d *delivery) Nak(delay time.Duration) error {
 	s := d.source
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
-	a := s.out[d.pos.Seq]
+	a := s.out[d.seq]
 	if a == nil || a.n != d.attempt {
 		return nil
 	}
-	s.returnLocked(d.pos.Seq)
+	s.returnLocked(d.seq)
 	a.at = time.Now().Add(max(delay, 0))
 	heap.Push(&s.due, dueItem{a.at, a.seq})
 	s.wakeUp()
@@ -44,9 +45,9 @@ func (d *delivery) Extend() error {
 	s := d.source
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
-	a := s.out[d.pos.Seq]
+	a := s.out[d.seq]
 	if a == nil || a.n != d.attempt {
-		return fmt.Errorf("extend delivery %d of tenant %s: it is over", d.pos.Seq, s.q.tenant)
+		return fmt.Errorf("extend delivery %d of tenant %s: it is over", d.seq, s.q.tenant)
 	}
 	a.at = time.Now().Add(s.q.b.o.AckWait)
 	heap.Push(&s.due, dueItem{a.at, a.seq})

@@ -96,18 +96,18 @@ func (f *feed) Close() {
 // feed shows a chunk to the feeds in the order of the stream. A sequence that
 // was skipped belongs to a chunk whose answer was lost: it is read from the
 // stream, and what arrives meanwhile waits for it there.
-func (q *queue) feed(pos mq.Position, c mq.Chunk) {
+func (q *queue) feed(epoch, seq uint64, c mq.Chunk) {
 	q.feedMu.Lock()
 	defer q.feedMu.Unlock()
 	switch {
-	case pos.Seq < q.fed:
+	case seq < q.fed:
 	case q.filling:
-		q.target = max(q.target, pos.Seq)
-	case pos.Seq == q.fed || len(q.b.feeds.current()) == 0:
-		q.fed = pos.Seq + 1
-		q.b.feeds.deliver(c, pos)
+		q.target = max(q.target, seq)
+	case seq == q.fed || len(q.b.feeds.current()) == 0:
+		q.fed = seq + 1
+		q.b.feeds.deliver(c, mq.NewPosition(epoch, seq))
 	default:
-		q.fillLocked(pos.Seq)
+		q.fillLocked(seq)
 	}
 }
 
@@ -187,7 +187,7 @@ func (q *queue) missed(from uint64) {
 }
 
 func (q *queue) show(msgs []stored) {
-	epoch := q.position(0).Epoch
+	epoch, _ := q.stands()
 	q.feedMu.Lock()
 	defer q.feedMu.Unlock()
 	for _, m := range msgs {
@@ -195,7 +195,7 @@ func (q *queue) show(msgs []stored) {
 			continue
 		}
 		q.fed = m.seq + 1
-		q.b.feeds.deliver(wire.DecodeChunk(m.subject, m.header, m.data), mq.Position{Epoch: epoch, Seq: m.seq})
+		q.b.feeds.deliver(wire.DecodeChunk(m.subject, m.header, m.data), mq.NewPosition(epoch, m.seq))
 	}
 }
 

@@ -239,5 +239,12 @@ func (q *queue) caps() (applied, letters int64) {
 func (q *queue) position(seq uint64) mq.Position {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return mq.Position{Epoch: q.epoch, Seq: seq}
+	return mq.NewPosition(q.epoch, seq)
+}
+
+// stands returns the stream's epoch and the newest sequence known.
+func (q *queue) stands() (epoch, last uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.epoch, q.last
 }

@@ -49,12 +49,12 @@ func absent(q *queue, from mq.Position) error {
 }
 
 func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
-	epoch, last, err := q.replayRange(from, until)
+	epoch, after, last, err := q.replayRange(from, until)
 	if err != nil {
 		return err
 	}
 	subject := wire.Ingest(t)
-	for next := from.Seq + 1; next <= last; {
+	for next := after + 1; next <= last; {
 		msgs, err := q.b.reads.from(ctx, ingestStream(q.tenant), subject, next, readBatch, readBytes)
 		if gap := q.gapAt(epoch, next); gap != nil {
 			return gap
@@ -72,7 +72,7 @@ func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position,
 			if err := ctx.Err(); err != nil {
 				return context.Cause(ctx)
 			}
-			if err := handle(wire.DecodeChunk(m.subject, m.header, m.data), mq.Position{Epoch: epoch, Seq: m.seq}); err != nil {
+			if err := handle(wire.DecodeChunk(m.subject, m.header, m.data), mq.NewPosition(epoch, m.seq)); err != nil {
 				return err
 			}
 			next = m.seq + 1
@@ -82,17 +82,18 @@ func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position,
 }
 
 // replayRange checks both ends against what is kept.
-func (q *queue) replayRange(from, until mq.Position) (epoch, last uint64, err error) {
-	q.mu.Lock()
-	epoch, last = q.epoch, min(until.Seq, q.last)
-	q.mu.Unlock()
-	if (!from.IsZero() && from.Epoch != epoch) || (!until.IsZero() && until.Epoch != epoch) {
-		return 0, 0, &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
+func (q *queue) replayRange(from, until mq.Position) (epoch, after, last uint64, err error) {
+	of, after := mq.SplitPosition(from)
+	untilOf, to := mq.SplitPosition(until)
+	epoch, last = q.stands()
+	last = min(to, last)
+	if (!from.IsZero() && of != epoch) || (!until.IsZero() && untilOf != epoch) {
+		return 0, 0, 0, &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
 	}
-	if gap := q.gapAt(epoch, from.Seq+1); gap != nil && from.Seq < last {
-		return 0, 0, gap
+	if gap := q.gapAt(epoch, after+1); gap != nil && after < last {
+		return 0, 0, 0, gap
 	}
-	return epoch, last, nil
+	return epoch, after, last, nil
 }
 
 // gapAt says whether what begins at next is no longer whole.
@@ -116,7 +117,7 @@ func (q *queue) firstKept() mq.Position {
 	if q.first > q.last {
 		return mq.Position{}
 	}
-	return mq.Position{Epoch: q.epoch, Seq: max(q.first, 1)}
+	return mq.NewPosition(q.epoch, max(q.first, 1))
 }
 
 // Tail implements mq.Broker.
@@ -129,12 +130,11 @@ func (b *Broker) Tail(ctx context.Context, t tenant.ID) (mq.Position, error) {
 	if !ok {
 		return mq.Position{}, ctx.Err()
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.last == 0 {
+	epoch, last := q.stands()
+	if last == 0 {
 		return mq.Position{}, ctx.Err()
 	}
-	return mq.Position{Epoch: q.epoch, Seq: q.last}, ctx.Err()
+	return mq.NewPosition(epoch, last), ctx.Err()
 }
 
 // PositionAt implements mq.Broker. Chunks are found by the time they were
@@ -151,16 +151,13 @@ func (b *Broker) PositionAt(ctx context.Context, t tenant.ID, at time.Time) (mq.
 	if !ok || !q.ingest.open.Load() {
 		return mq.Position{}, ctx.Err()
 	}
-	tail := q.position(0)
-	q.mu.Lock()
-	tail.Seq = q.last
-	q.mu.Unlock()
+	epoch, last := q.stands()
 	m, err := q.b.reads.since(ctx, ingestStream(t), at)
 	if errors.Is(err, errNoMessage) {
-		return tail, nil
+		return mq.NewPosition(epoch, last), nil
 	}
 	if err != nil {
 		return mq.Position{}, fmt.Errorf("find position in queue of tenant %s: %w", t, err)
 	}
-	return mq.Position{Epoch: tail.Epoch, Seq: m.seq - 1}, nil
+	return mq.NewPosition(epoch, m.seq-1), nil
 }

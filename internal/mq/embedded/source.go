@@ -216,7 +216,7 @@ func (s *source) deliverLocked(h *held, n int) *delivery {
 	if h.seq >= s.next {
 		s.next = h.seq + 1
 	}
-	return &delivery{source: s, chunk: h.chunk, attempt: n, pos: mq.Position{Epoch: s.q.epoch, Seq: h.seq}}
+	return &delivery{source: s, chunk: h.chunk, attempt: n, epoch: s.q.epoch, seq: h.seq}
 }
 
 // fromRecentLocked takes the next chunk from memory. It returns true and no

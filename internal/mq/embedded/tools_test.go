@@ -97,3 +97,8 @@ func (l *logBook) text() string {
 }
 
 func (l *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func seqOf(p mq.Position) uint64 {
+	_, seq := mq.SplitPosition(p)
+	return seq
+}

@@ -33,7 +33,7 @@ func Letter(t tenant.ID, table, row string) mq.DeadLetter {
 		Topic: c.Topic, Header: c.Header, Row: []byte(row),
 		Error: " Code: 27. é%0a\r\n\tCannot parse\x00 ", Code: "27",
 		At:     time.Date(2026, 4, 5, 6, 7, 8, 9, time.UTC),
-		Source: mq.Position{Epoch: 1 << 60, Seq: 12}, SourceRow: 7,
+		Source: mq.NewPosition(1<<60, 12), SourceRow: 7,
 	}
 }
 

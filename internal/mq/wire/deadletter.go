@@ -1,9 +1,7 @@
 package wire
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -34,7 +32,7 @@ func EncodeLetter(l *mq.DeadLetter) nats.Header {
 	if !l.Received.IsZero() {
 		put(h, headerRowArrived, l.Received.UTC().Format(time.RFC3339Nano))
 	}
-	put(h, headerSource, fmt.Sprintf("%d.%d.%d", l.Source.Epoch, l.Source.Seq, l.SourceRow))
+	put(h, headerSource, l.Source.String()+"."+strconv.Itoa(l.SourceRow))
 	return h
 }
 
@@ -52,17 +50,13 @@ func DecodeLetter(subject string, h nats.Header, row []byte) mq.DeadLetter {
 }
 
 func parseSource(s string) (mq.Position, int) {
-	parts := strings.Split(s, ".")
-	if len(parts) != 3 {
+	place, at, _ := cutLast(s)
+	pos, err := mq.ParsePosition(place)
+	row, err2 := strconv.Atoi(at)
+	if err != nil || err2 != nil {
 		return mq.Position{}, 0
 	}
-	epoch, err1 := strconv.ParseUint(parts[0], 10, 64)
-	seq, err2 := strconv.ParseUint(parts[1], 10, 64)
-	row, err3 := strconv.Atoi(parts[2])
-	if err1 != nil || err2 != nil || err3 != nil {
-		return mq.Position{}, 0
-	}
-	return mq.Position{Epoch: epoch, Seq: seq}, row
+	return pos, row
 }
 
 func clip(s string) string {

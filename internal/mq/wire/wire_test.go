@@ -138,11 +138,12 @@ func TestTextHeaders(t *testing.T) {
 func TestLetterHeaders(t *testing.T) {
 	c := sample()
 	l := mq.DeadLetter{Topic: c.Topic, Header: c.Header, Row: []byte{9}, Error: "line 1\nline 2", Code: "27",
-		At: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Source: mq.Position{Epoch: 3, Seq: 4}, SourceRow: 5}
+		At: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Source: mq.NewPosition(3, 4), SourceRow: 5}
 	require.Equal(t, l, DecodeLetter(DeadLetters(l.Topic), over(t, EncodeLetter(&l)), l.Row))
 	l.Error = strings.Repeat("é", MaxErrorBytes)
 	got := DecodeLetter(DeadLetters(l.Topic), EncodeLetter(&l), l.Row)
 	require.Equal(t, strings.Repeat("é", MaxErrorBytes/2), got.Error)
+	require.Equal(t, []string{"3.4.5"}, EncodeLetter(&l)[headerSource], "as stored letters say it")
 	for _, s := range []string{"", "1.2", "a.2.3", "1.b.3", "1.2.c", "1.2.3.4"} {
 		pos, row := parseSource(s)
 		require.True(t, pos.IsZero(), s)

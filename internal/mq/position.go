@@ -1,0 +1,95 @@
+package mq
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Position is a chunk's place in the queue that holds its topic. The zero
+// value is before everything. Positions are values: two are the same place
+// exactly if they are equal. What they are made of is known to the brokers
+// alone, as a topic's queue may be one of several, and one that was reset is
+// another.
+type Position struct {
+	epoch uint64
+	seq   uint64
+}
+
+// NewPosition is for brokers: the chunk seq of the queue that epoch names.
+func NewPosition(epoch, seq uint64) Position { return Position{epoch, seq} }
+
+// SplitPosition is for brokers: what NewPosition was given.
+func SplitPosition(p Position) (epoch, seq uint64) { return p.epoch, p.seq }
+
+// IsZero reports whether p is the position before everything.
+func (p Position) IsZero() bool { return p == Position{} }
+
+// Compare orders p and q as cmp.Compare does; ok is false when they are of
+// different queues and neither comes first. The zero position comes before
+// all others.
+func (p Position) Compare(q Position) (order int, ok bool) {
+	switch {
+	case p.epoch == q.epoch:
+		return cmp.Compare(p.seq, q.seq), true
+	case p.IsZero():
+		return -1, true
+	case q.IsZero():
+		return 1, true
+	}
+	return 0, false
+}
+
+// Before reports whether p comes before q, which it does not when they are of
+// different queues.
+func (p Position) Before(q Position) bool {
+	order, ok := p.Compare(q)
+	return ok && order < 0
+}
+
+// Prev is the position just before p: a replay from it starts at p. There is
+// nothing before the start of a queue.
+func (p Position) Prev() Position {
+	return Position{p.epoch, max(p.seq, 1) - 1}
+}
+
+// String is p's text form, for ParsePosition.
+func (p Position) String() string {
+	return strconv.FormatUint(p.epoch, 10) + "." + strconv.FormatUint(p.seq, 10)
+}
+
+// ParsePosition reads what String wrote.
+func ParsePosition(text string) (Position, error) {
+	a, b, _ := strings.Cut(text, ".")
+	epoch, err := strconv.ParseUint(a, 10, 64)
+	seq, err2 := strconv.ParseUint(b, 10, 64)
+	if err != nil || err2 != nil {
+		return Position{}, fmt.Errorf("%q is not a position", text)
+	}
+	return Position{epoch, seq}, nil
+}
+
+// AppendBinary appends p in 16 bytes, such that different positions differ.
+func (p Position) AppendBinary(dst []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, p.epoch), p.seq)
+}
+
+// AppendVarint appends p in as few bytes as it needs, for ConsumeVarint.
+func (p Position) AppendVarint(dst []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, p.epoch), p.seq)
+}
+
+// ConsumeVarint reads a position from the start of b, and returns what
+// follows it.
+func ConsumeVarint(b []byte) (p Position, rest []byte, ok bool) {
+	for _, field := range []*uint64{&p.epoch, &p.seq} {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return Position{}, nil, false
+		}
+		*field, b = v, b[n:]
+	}
+	return p, b, true
+}
