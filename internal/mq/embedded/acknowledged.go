@@ -25,5 +25,5 @@ func (b *Broker) Acknowledged(ctx context.Context, t tenant.ID) (floor, inherite
 	if q.epoch == 0 {
 		return floor, inherited, ctx.Err()
 	}
-	return mq.NewPosition(q.epoch, q.acked.floor), mq.NewPosition(q.epoch, q.inherited), ctx.Err()
+	return mq.NewPosition(q.epoch, q.acked.Floor), mq.NewPosition(q.epoch, q.inherited), ctx.Err()
 }

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -86,7 +87,7 @@ func (b *Broker) start() (err error) {
 	if b.lock, err = lockDir(b.o.Dir); err != nil {
 		return err
 	}
-	if err := removeTemp(b.acksDir); err != nil {
+	if err := ledger.RemoveTemp(b.acksDir); err != nil {
 		return err
 	}
 	b.space = newSpace(b.o, b.log)

@@ -61,7 +61,7 @@ func (c *consumption) attach(q *queue) {
 		return
 	}
 	q.source = s
-	s.next = q.acked.floor + 1
+	s.next = q.acked.Floor + 1
 	q.mu.Unlock()
 	c.sources.Go(s.run)
 }

@@ -47,7 +47,7 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 		return 0, err
 	}
 	q.mu.Lock()
-	seq = min(seq, q.acked.floor+1)
+	seq = min(seq, q.acked.Floor+1)
 	first := q.first
 	// The start moves before the purge, so that a reader which saw messages
 	// vanish is sure to see the new start.
@@ -98,7 +98,7 @@ func (q *queue) purgeOlder(ctx context.Context, cutoff time.Time) (uint64, error
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
 	q.mu.Lock()
-	limit, idle := q.acked.floor+1, q.acked.floor < max(q.first, 1)
+	limit, idle := q.acked.Floor+1, q.acked.Floor < max(q.first, 1)
 	q.mu.Unlock()
 	if idle {
 		return 0, nil // nothing acknowledged is kept

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 )
 
@@ -21,11 +23,11 @@ func TestLedgerThatIsGone(t *testing.T) {
 		"missing": os.Remove,
 		"garbage": func(path string) error { return os.WriteFile(path, []byte("garbage"), 0o600) },
 		"of another stream": func(path string) error {
-			l := &ledger{path: path}
-			if err := l.rewrite(&acked{epoch: 1, floor: 3}); err != nil {
+			if err := os.Remove(path); err != nil {
 				return err
 			}
-			return l.close()
+			l, _, err := ledger.Open(path, ledger.Stream{Epoch: 1, First: 4, Last: 3}, quiet())
+			return errors.Join(err, l.Close())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,11 +58,11 @@ func TestLedgerAheadOfTheStream(t *testing.T) {
 	b := start(t, Options{Dir: dir})
 	pos := put(t, b, "birch", "0")
 	require.NoError(t, b.Close(t.Context()))
-	l, _, found, err := openLedger(ledgerFile(dir, "birch"))
+	epoch, _ := mq.SplitPosition(pos)
+	l, _, err := ledger.Open(ledgerFile(dir, "birch"), ledger.Stream{Epoch: epoch, First: 1, Last: 1}, quiet())
 	require.NoError(t, err)
-	require.True(t, found)
-	require.NoError(t, l.append([]span{{1, 50}}))
-	require.NoError(t, l.close())
+	require.NoError(t, l.Append([]ledger.Span{{Lo: 1, Hi: 50}}, nil))
+	require.NoError(t, l.Close())
 	b = start(t, Options{Dir: dir, Logger: log.logger()})
 	require.Contains(t, log.text(), "lost its newest chunks")
 	in, _ := consumeInto(t, b)
@@ -71,17 +73,21 @@ func TestLedgerAheadOfTheStream(t *testing.T) {
 // TestLedgerThatCannotBeWritten: an acknowledgement that is not recorded is
 // an error, and may be repeated.
 func TestLedgerThatCannotBeWritten(t *testing.T) {
-	b := start(t, Options{Dir: t.TempDir()})
+	dir := t.TempDir()
+	b := start(t, Options{Dir: dir})
 	in, c := consumeInto(t, b)
 	put(t, b, "birch", "0")
 	put(t, b, "birch", "1")
 	got := in.await(t, 2)
 	q := b.queue("birch")
 	q.ackMu.Lock()
-	require.NoError(t, q.ledger.file.Close())
+	require.NoError(t, q.ledger.Close())
 	q.ackMu.Unlock()
+	inTheWay := ledgerFile(dir, "birch") + ".tmp"
+	require.NoError(t, os.Mkdir(inTheWay, 0o700))
 	require.Error(t, c.Ack(got[0]))
 	require.EqualValues(t, 2, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.NoError(t, os.Remove(inTheWay))
 	require.NoError(t, c.Ack(got...), "the file is replaced")
 	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
 	require.Error(t, c.Ack(foreign{}))

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -38,7 +39,7 @@ type queue struct {
 
 	// ackMu serialises acknowledgements and purges, and guards ledger.
 	ackMu  sync.Mutex
-	ledger *ledger
+	ledger *ledger.Ledger
 
 	// feedMu guards the order in which feeds see the stream: fed is the next
 	// sequence they are to see, filling that a goroutine reads the ones
@@ -57,7 +58,7 @@ type queue struct {
 	// newest when this process opened the stream first.
 	first, last, inherited uint64
 	// acked has everything acknowledged: floor and what is above it.
-	acked acked
+	acked ledger.Acked
 	// source delivers to the worker; nil without a Consume.
 	source *source
 	// oldest remembers when the sequence oldestSeq was stored.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 )
 
 // source delivers one tenant's chunks to the worker, one after the other. It
@@ -128,10 +129,7 @@ func (s *source) take() (*delivery, time.Duration) {
 
 // skipDoneLocked moves next over what is acknowledged already.
 func (s *source) skipDoneLocked() {
-	s.next = max(s.next, s.q.acked.floor+1)
-	if e, ok := s.q.acked.above.find(s.next); ok {
-		s.next = e.hi + 1
-	}
+	s.next = s.q.acked.Next(s.next)
 }
 
 // dueLocked returns a chunk whose next attempt is due, 0 when there is none,
@@ -274,8 +272,8 @@ func (s *source) publishedLocked(seq uint64, c mq.Chunk) {
 }
 
 // ackedLocked forgets deliveries that ended.
-func (s *source) ackedLocked(e span) {
-	for seq := e.lo; seq <= e.hi; seq++ {
+func (s *source) ackedLocked(e ledger.Span) {
+	for seq := e.Lo; seq <= e.Hi; seq++ {
 		if a := s.out[seq]; a != nil {
 			delete(s.out, seq)
 			s.releaseLocked(a.size)
@@ -315,7 +313,7 @@ func (s *source) resetLocked(gone bool) {
 		clear(s.out)
 		clear(s.again)
 		s.due = nil
-		s.next = s.q.acked.floor + 1
+		s.next = s.q.acked.Floor + 1
 	}
 	s.wakeUp()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/mq/wire"
 )
 
@@ -22,7 +23,7 @@ func (s *source) fromStream(next uint64, wait time.Duration) (*delivery, time.Du
 	s.ahead = s.ahead[1:]
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
-	if s.q.acked.done(h.seq) {
+	if s.q.acked.Done(h.seq) {
 		s.releaseLocked(h.size())
 		return nil, 0
 	}
@@ -64,7 +65,7 @@ func (s *source) readAhead(next uint64) time.Duration {
 	for i := range msgs {
 		h := decoded(&msgs[i])
 		if h.seq > next {
-			s.lostLocked(span{next, h.seq - 1})
+			s.lostLocked(ledger.Span{Lo: next, Hi: h.seq - 1})
 		}
 		next = h.seq + 1
 		s.chargeLocked(h.size())
@@ -75,15 +76,15 @@ func (s *source) readAhead(next uint64) time.Duration {
 
 // lostLocked skips chunks that were stored, not acknowledged, and that the
 // stream no longer holds: it drops what it finds damaged.
-func (s *source) lostLocked(e span) {
-	e.lo = max(e.lo, s.q.acked.floor+1)
-	if e.lo > e.hi {
+func (s *source) lostLocked(e ledger.Span) {
+	e.Lo = max(e.Lo, s.q.acked.Floor+1)
+	if e.Lo > e.Hi {
 		return // acknowledged and purged meanwhile
 	}
 	s.q.log.Error("stored chunks are lost: the store dropped them as damaged", "stream", ingestStream(s.q.tenant),
-		"path", s.q.b.link.streamDir(ingestStream(s.q.tenant)), "first", e.lo, "last", e.hi)
-	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.hi - e.lo + 1))
-	s.q.acked.add(e)
+		"path", s.q.b.link.streamDir(ingestStream(s.q.tenant)), "first", e.Lo, "last", e.Hi)
+	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.Hi - e.Lo + 1))
+	s.q.acked.Add(e)
 }
 
 // maxUnread is how often a sequence is tried before it is called unreadable.
@@ -106,7 +107,7 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 		return 250 * time.Millisecond
 	case next < first:
 		s.q.mu.Lock()
-		s.lostLocked(span{next, first - 1})
+		s.lostLocked(ledger.Span{Lo: next, Hi: first - 1})
 		s.q.mu.Unlock()
 		return 0
 	case next > last:

@@ -54,9 +54,7 @@ func (q *queue) status(states map[string]jetstream.StreamState) mq.TenantStatus 
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.last > q.acked.floor {
-		st.Pending = q.last - q.acked.floor - q.acked.above.count()
-	}
+	st.Pending = q.acked.Pending(q.last)
 	return st
 }
 
@@ -82,7 +80,7 @@ func (b *Broker) Unopened() []tenant.ID {
 // oldestPending is when the first unacknowledged chunk was stored.
 func (q *queue) oldestPending(ctx context.Context) time.Time {
 	q.mu.Lock()
-	seq := q.acked.floor + 1
+	seq := q.acked.Floor + 1
 	known := q.oldestSeq == seq
 	at, none := q.oldest, seq > q.last
 	q.mu.Unlock()

@@ -33,16 +33,3 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// syncDir makes renames within dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}

@@ -1,0 +1,271 @@
+// Package ledger keeps on disk what a queue's worker has acknowledged, a file
+// per stream.
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+// Ledger is a file that begins with the stream's epoch and a floor, everything
+// up to which is acknowledged, followed by spans above it, one record each. An
+// append is one write, so what it says outlives the process at once; Sync
+// makes it outlive the machine. The last record may be torn: it is then cut
+// off, which at worst delivers a chunk again.
+//
+// Its methods must not overlap.
+type Ledger struct {
+	path  string
+	file  *os.File
+	size  int64
+	dirty bool
+	// broken is set when the end of the file is not known to be whole; the
+	// next write then replaces the file.
+	broken bool
+}
+
+const (
+	magic      = "WHACK1\r\n"
+	headerSize = len(magic) + recordSize
+	recordSize = 8 + 8 + 4
+	compactAt  = 1 << 20
+)
+
+// Stream is what a ledger must agree with.
+type Stream struct {
+	Name string
+	// Epoch names this stream among those of the same name.
+	Epoch uint64
+	// First and Last are the oldest and the newest sequence kept, Messages how
+	// many there are.
+	First, Last, Messages uint64
+}
+
+// Open reads the ledger at path, and writes it anew when it must. What the
+// stream does not hold any more counts as acknowledged; what it does not hold
+// yet cannot be, or a chunk that gets the sequence later would never be
+// delivered.
+func Open(path string, s Stream, log *slog.Logger) (*Ledger, Acked, error) {
+	l, state, found, err := read(path)
+	if err != nil {
+		return nil, Acked{}, err
+	}
+	anew := !found || state.Epoch != s.Epoch
+	if anew {
+		if s.Messages > 0 {
+			log.Warn("no record of what was delivered: all kept chunks are delivered again", "file", path, "chunks", s.Messages)
+		}
+		state = Acked{Epoch: s.Epoch}
+	}
+	if state.highest() > s.Last {
+		log.Error("the stream lost its newest chunks", "stream", s.Name, "last", s.Last, "acknowledged", state.Floor)
+		state, anew = state.upTo(s.Last), true
+	}
+	if s.First > 0 && state.Floor < s.First-1 {
+		state.Above, state.Floor = state.Above.advance(s.First - 1)
+	}
+	if anew {
+		return l, state, l.rewrite(&state)
+	}
+	return l, state, nil
+}
+
+// read reads the ledger at path; found is false when there is none that is
+// readable.
+func read(path string) (l *Ledger, state Acked, found bool, err error) {
+	l = &Ledger{path: path}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, Acked{}, false, nil
+	}
+	if err != nil {
+		return nil, Acked{}, false, fmt.Errorf("open acknowledgements: %w", err)
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		_ = f.Close()
+		return nil, Acked{}, false, fmt.Errorf("read acknowledgements %s: %w", path, err)
+	}
+	state, whole, ok := parse(data)
+	l.file, l.size = f, int64(whole)
+	if !ok {
+		l.broken = true
+		return l, Acked{}, false, nil
+	}
+	if whole < len(data) {
+		err = f.Truncate(l.size)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, Acked{}, false, fmt.Errorf("repair acknowledgements %s: %w", path, err)
+	}
+	return l, state, true, nil
+}
+
+// parse reads records up to the first that is not whole, and says how many
+// bytes are good.
+func parse(data []byte) (state Acked, whole int, ok bool) {
+	if len(data) < headerSize || string(data[:len(magic)]) != magic {
+		return Acked{}, 0, false
+	}
+	state.Epoch, state.Floor, ok = readRecord(data[len(magic):])
+	if !ok {
+		return Acked{}, 0, false
+	}
+	whole = headerSize
+	for {
+		lo, hi, ok := readRecord(data[whole:])
+		if !ok || lo == 0 || lo > hi {
+			break
+		}
+		whole += recordSize
+		state.Above = state.Above.add(Span{lo, hi})
+	}
+	state.Above, state.Floor = state.Above.advance(state.Floor)
+	return state, whole, true
+}
+
+// Append records spans durably against the end of the process. A file that
+// must be written anew gets what before returns as well.
+func (l *Ledger) Append(add []Span, before func() Acked) error {
+	if l.file == nil || l.broken {
+		state := before()
+		for _, s := range add {
+			state.Add(s)
+		}
+		return l.rewrite(&state)
+	}
+	buf := make([]byte, 0, len(add)*recordSize)
+	for _, s := range add {
+		buf = appendRecord(buf, s.Lo, s.Hi)
+	}
+	n, err := l.file.WriteAt(buf, l.size)
+	if err != nil {
+		l.broken = true
+		return fmt.Errorf("write acknowledgements %s: %w", l.path, err)
+	}
+	l.size += int64(n)
+	l.dirty = true
+	return nil
+}
+
+// Compact rewrites a file that is long for the spans that it says now.
+func (l *Ledger) Compact(spans int, now func() Acked) error {
+	if l.size <= compactAt || l.size <= 2*int64(headerSize+spans*recordSize) {
+		return nil
+	}
+	state := now()
+	return l.rewrite(&state)
+}
+
+// rewrite replaces the file by one that says just state, durably.
+func (l *Ledger) rewrite(state *Acked) error {
+	buf := make([]byte, 0, headerSize+len(state.Above)*recordSize)
+	buf = append(buf, magic...)
+	buf = appendRecord(buf, state.Epoch, state.Floor)
+	for _, s := range state.Above {
+		buf = appendRecord(buf, s.Lo, s.Hi)
+	}
+	f, err := replaceFile(l.path, buf)
+	if err != nil {
+		return fmt.Errorf("rewrite acknowledgements: %w", err)
+	}
+	if l.file != nil {
+		_ = l.file.Close()
+	}
+	l.file, l.size, l.dirty, l.broken = f, int64(len(buf)), false, false
+	return nil
+}
+
+// Sync makes what was appended outlive the machine.
+func (l *Ledger) Sync() error {
+	if l.file == nil || !l.dirty {
+		return nil
+	}
+	l.dirty = false
+	if err := l.file.Sync(); err != nil {
+		return fmt.Errorf("sync acknowledgements %s: %w", l.path, err)
+	}
+	return nil
+}
+
+// Close syncs and closes the file.
+func (l *Ledger) Close() error {
+	err := l.Sync()
+	if l.file != nil {
+		err = errors.Join(err, l.file.Close())
+		l.file = nil
+	}
+	return err
+}
+
+// RemoveTemp drops from dir what a replaced ledger left behind when cut short.
+func RemoveTemp(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile writes data beside path and moves it there, and returns the
+// open file.
+func replaceFile(path string, data []byte) (*os.File, error) {
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(path+".tmp", path)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// syncDir makes renames within dir durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func appendRecord(dst []byte, a, b uint64) []byte {
+	from := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, a)
+	dst = binary.LittleEndian.AppendUint64(dst, b)
+	return binary.LittleEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[from:]))
+}
+
+func readRecord(b []byte) (x, y uint64, ok bool) {
+	if len(b) < recordSize {
+		return 0, 0, false
+	}
+	if crc32.ChecksumIEEE(b[:16]) != binary.LittleEndian.Uint32(b[16:]) {
+		return 0, 0, false
+	}
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), true
+}
