@@ -45,7 +45,7 @@ func BenchmarkHit(b *testing.B) {
 	pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {Addr: "127.0.0.1:1", HTTPPort: 1, Database: "d", Username: "u"}})
 	store, err := local.New(local.Options{MaxBytes: 64 << 20})
 	require.NoError(b, err)
-	defer store.Close()
+	defer func() { _ = store.Close(b.Context()) }()
 	rig := newRig(b, `{"tables":{"pages":{"viewer":{"select":{"filter":{"page":{"_neq":"{{ jwt.sub }}"}}}}}}}`)
 	rig.options.Pools = benchPools{rig.testBackends, pools}
 	rig.options.Results = filled{cache.NewReads(cache.ReadsOptions{Cache: store})}

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"strings"
@@ -18,9 +20,10 @@ import (
 
 // results is the cache of query results and what tells it of writes.
 type results struct {
-	cache   *local.Cache
+	cache   cache.Cache
 	reads   *cache.Reads
 	lineage *lineage.Lineage
+	logger  *slog.Logger
 	// places are those of the last adoption, replaced whole. Adoptions go one
 	// after the other.
 	places atomic.Pointer[places]
@@ -61,7 +64,7 @@ func (a *App) newResults() (*results, error) {
 		return nil, fmt.Errorf("make the cache: %w", err)
 	}
 	r := &results{
-		cache: store, lineage: lineage.New(lineage.Options{Logger: logger}),
+		cache: store, logger: logger, lineage: lineage.New(lineage.Options{Logger: logger}),
 		reads: cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: a.metrics}),
 	}
 	r.places.Store(newPlaces(nil))
@@ -96,10 +99,7 @@ func (r *results) flushed(f insert.Flushed) {
 		if !known {
 			continue
 		}
-		table := lineage.Name(at.database, f.Table)
-		for _, id := range places.servers[at.server] {
-			r.cache.Invalidate(context.Background(), id, table)
-		}
+		r.drop(context.Background(), places.servers[at.server], lineage.Name(at.database, f.Table))
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *results) Wrote(ctx context.Context, id tenant.ID, changed bool) {
 	places := r.places.Load()
 	at, served := places.tenants[id]
 	if !served {
-		r.cache.InvalidateTenant(ctx, id)
+		r.drop(ctx, []tenant.ID{id})
 		return
 	}
 	r.drop(ctx, places.servers[at.server])
@@ -129,18 +129,23 @@ func (r *results) adopt(ctx context.Context, served map[tenant.ID]*settings.Snap
 	return moved
 }
 
-// drop forgets all that was cached of the tenants.
-func (r *results) drop(ctx context.Context, ids []tenant.ID) {
-	for _, id := range ids {
-		r.cache.InvalidateTenant(ctx, id)
+// drop forgets what was cached of the tenants: what depends on the tables, or all
+// of it when none is named.
+func (r *results) drop(ctx context.Context, ids []tenant.ID, tables ...string) {
+	var err error
+	if len(tables) > 0 {
+		err = r.cache.Invalidate(ctx, ids, tables)
+	} else {
+		err = r.cache.InvalidateTenants(ctx, ids)
+	}
+	if err != nil {
+		r.logger.Warn("cannot tell the cache of a write; what it may lack is not answered from there until it knows", "tables", tables, "error", err)
 	}
 }
 
 // close ends the cache once the queries that fill it have ended.
 func (r *results) close(ctx context.Context) error {
-	err := r.reads.Close(ctx)
-	r.cache.Close()
-	return err
+	return errors.Join(r.reads.Close(ctx), r.cache.Close(ctx))
 }
 
 // serverOf spells an address as others may: names without regard to case, this

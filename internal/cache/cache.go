@@ -17,8 +17,9 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// Cache is a store of results. Its methods may be called by many goroutines. A
-// store that cannot be reached misses, and fills nothing.
+// Cache is a store of results, of this process or shared by several. Its methods
+// may be called by many goroutines. A store that cannot be reached misses, and
+// fills nothing.
 type Cache interface {
 	// Lookup returns the value of the key, nil on a miss. The token is taken
 	// before anything else: a value made after Lookup returned may be filled
@@ -30,11 +31,20 @@ type Cache interface {
 	// Fill keeps the value for ttl at most. One that is too large, or no longer
 	// current, is dropped. The value must not be changed afterwards.
 	Fill(ctx context.Context, token Token, value *Value, ttl time.Duration)
-	// Invalidate drops the tenant's values that depend on one of the tables. It
-	// is called after the write can be read.
-	Invalidate(ctx context.Context, id tenant.ID, tables ...string)
-	// InvalidateTenant drops all values of the tenant.
-	InvalidateTenant(ctx context.Context, id tenant.ID)
+	// Invalidate drops the values of each of the tenants that depend on one of
+	// the tables. It is called after the write can be read, and may wait for
+	// the store: never call it on the way of the write.
+	//
+	// An error says that it did not reach the store. The cache keeps it and tries
+	// again while Run runs; until it lands, this process is given nothing that
+	// depends on those tables, and fills nothing.
+	Invalidate(ctx context.Context, ids []tenant.ID, tables []string) error
+	// InvalidateTenants drops all values of the tenants, as Invalidate does.
+	InvalidateTenants(ctx context.Context, ids []tenant.ID) error
+	// Run does the cache's housekeeping until ctx ends.
+	Run(ctx context.Context) error
+	// Close ends the cache, which is not used afterwards.
+	Close(ctx context.Context) error
 }
 
 // Key is a question: equal keys have equal answers while nothing is written.

@@ -64,7 +64,7 @@ type Reads struct {
 	encoders Encoders
 
 	mu      sync.Mutex
-	flights map[Key]*flight
+	calls   map[Key]*call
 	running sync.WaitGroup
 }
 
@@ -78,13 +78,13 @@ func NewReads(o ReadsOptions) *Reads {
 	}
 	return &Reads{
 		cache: o.Cache, logger: o.Logger, now: o.Now,
-		metrics: newMetrics(o.Metrics), flights: map[Key]*flight{},
+		metrics: newMetrics(o.Metrics), calls: map[Key]*call{},
 	}
 }
 
-// flight is one query that runs, on the goroutine of who began it, and who
-// waits for it.
-type flight struct {
+// call is one query that runs, on the goroutine of who began it, and who waits
+// for it.
+type call struct {
 	token  Token
 	run    context.Context // of the query: it ends when nobody waits
 	cancel context.CancelFunc
@@ -109,29 +109,29 @@ func (r *Reads) Get(ctx context.Context, q Query) (*Value, Outcome, error) {
 		return value, Hit, nil
 	}
 	deps := q.Dependencies(ctx)
-	f, joined := r.board(ctx, q.Key, token, deps)
+	c, joined := r.join(ctx, q.Key, token, deps)
 	if joined {
 		select {
-		case <-f.done:
+		case <-c.done:
 		case <-ctx.Done():
-			r.leave(q.Key, f)
+			r.leave(q.Key, c)
 			return nil, Miss, context.Cause(ctx)
 		}
 	} else {
-		r.pilot(ctx, q, f, deps)
+		r.lead(ctx, q, c, deps)
 	}
-	if f.fault != nil {
-		panic(f.fault)
+	if c.fault != nil {
+		panic(c.fault)
 	}
 	if !joined && ctx.Err() != nil {
 		return nil, Miss, context.Cause(ctx)
 	}
-	outcome := f.outcome
+	outcome := c.outcome
 	if joined && outcome == Miss {
 		outcome = Shared
 	}
 	r.metrics.count(outcome)
-	return f.value, outcome, f.err
+	return c.value, outcome, c.err
 }
 
 // Peek answers from the cache alone; nil is a miss, which is not counted.
@@ -143,82 +143,82 @@ func (r *Reads) Peek(ctx context.Context, key Key) *Value {
 	return value
 }
 
-// board joins the query that runs for the same question, unless something was
-// written since it began. Else it makes a flight, which the caller is to run.
-func (r *Reads) board(ctx context.Context, key Key, token Token, deps Dependencies) (f *flight, joined bool) {
+// join joins the query that runs for the same question, unless something was
+// written since it began. Else it makes a call, which the caller is to run.
+func (r *Reads) join(ctx context.Context, key Key, token Token, deps Dependencies) (c *call, joined bool) {
 	r.mu.Lock()
-	f = r.flights[key]
-	if f != nil {
-		f.waiters++ // keeps it alive while it is looked at
+	c = r.calls[key]
+	if c != nil {
+		c.waiters++ // keeps it alive while it is looked at
 		r.mu.Unlock()
-		if r.cache.Current(ctx, f.token, deps.Tables) {
-			return f, true
+		if r.cache.Current(ctx, c.token, deps.Tables) {
+			return c, true
 		}
-		r.leave(key, f)
+		r.leave(key, c)
 		r.mu.Lock()
 	}
 	defer r.mu.Unlock()
-	f = &flight{token: token, waiters: 1, done: make(chan struct{})}
-	f.run, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.flights[key] = f
+	c = &call{token: token, waiters: 1, done: make(chan struct{})}
+	c.run, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.calls[key] = c
 	r.running.Add(1)
-	return f, false
+	return c, false
 }
 
-// pilot runs the query of a flight on the caller's goroutine. When the caller
+// lead runs the query of a call on the caller's goroutine. When the caller
 // leaves, it is one waiter less.
-func (r *Reads) pilot(ctx context.Context, q Query, f *flight, deps Dependencies) {
+func (r *Reads) lead(ctx context.Context, q Query, c *call, deps Dependencies) {
 	defer r.running.Done()
-	stop := context.AfterFunc(ctx, func() { r.leave(q.Key, f) })
+	stop := context.AfterFunc(ctx, func() { r.leave(q.Key, c) })
 	defer stop()
-	r.fly(f.run, q, f, deps)
+	r.run(c.run, q, c, deps)
 }
 
 // leave is a waiter that goes. The last one ends the query, which nobody joins
 // from then on.
-func (r *Reads) leave(key Key, f *flight) {
+func (r *Reads) leave(key Key, c *call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.waiters--; f.waiters > 0 {
+	if c.waiters--; c.waiters > 0 {
 		return
 	}
-	f.cancel()
-	r.remove(key, f)
+	c.cancel()
+	r.remove(key, c)
 }
 
-func (r *Reads) remove(key Key, f *flight) {
-	if r.flights[key] == f {
-		delete(r.flights, key)
+func (r *Reads) remove(key Key, c *call) {
+	if r.calls[key] == c {
+		delete(r.calls, key)
 	}
 }
 
-// fly runs the query of a flight.
-func (r *Reads) fly(ctx context.Context, q Query, f *flight, deps Dependencies) {
+// run runs the query of a call.
+func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 	defer func() {
-		f.fault = recover()
+		c.fault = recover()
 		r.mu.Lock()
-		r.remove(q.Key, f)
+		r.remove(q.Key, c)
 		r.mu.Unlock()
-		close(f.done)
-		f.cancel()
+		close(c.done)
+		c.cancel()
 	}()
 	// Whoever was before may have finished between our look and our start.
 	value, token := r.cache.Lookup(ctx, q.Key)
 	if value != nil {
-		f.value, f.outcome = value, Hit
+		c.value, c.outcome = value, Hit
 		return
 	}
 	started := r.now()
 	body, contentType, err := q.Run(ctx)
 	if err != nil {
-		f.err = err
+		c.err = err
 		return
 	}
-	f.value = NewValue(body, contentType, deps.Tables)
-	r.keep(ctx, token, f.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
+	c.value = NewValue(body, contentType, deps.Tables)
+	r.keep(ctx, token, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
 }
 
-// keep files the value. It happens before the flight ends, so that who comes
+// keep files the value. It happens before the call ends, so that who comes
 // later finds one or the other.
 func (r *Reads) keep(ctx context.Context, token Token, value *Value, ttl time.Duration) {
 	kept, err := r.encoders.Compress(value)

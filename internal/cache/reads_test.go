@@ -15,6 +15,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/cache/local"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 type rig struct {
@@ -27,7 +28,7 @@ func newRig(t testing.TB) *rig {
 	t.Helper()
 	store, err := local.New(local.Options{MaxBytes: 1 << 20})
 	require.NoError(t, err)
-	t.Cleanup(store.Close)
+	t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
 	registry := prometheus.NewRegistry()
 	return &rig{cache.NewReads(cache.ReadsOptions{Cache: store, Metrics: registry}), store, registry}
 }
@@ -167,7 +168,7 @@ func TestC141_WriteWhileTheQueryRuns(t *testing.T) {
 		first <- err
 	}()
 	receive(t, s.started)
-	r.store.Invalidate(t.Context(), "a", "t")
+	require.NoError(t, r.store.Invalidate(t.Context(), []tenant.ID{"a"}, []string{"t"}))
 
 	// One who asks after the write does not share the query from before it.
 	second := make(chan cache.Outcome, 1)

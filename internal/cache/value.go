@@ -81,6 +81,9 @@ func (v *Value) Body() ([]byte, error) {
 	}
 	defer decoder.Close()
 	body, err := decoder.DecodeAll(v.zstd, make([]byte, 0, v.Size))
+	if err == nil && len(body) != v.Size {
+		err = errValue
+	}
 	if err != nil {
 		return nil, fmt.Errorf("expand a result: %w", err)
 	}

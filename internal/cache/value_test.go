@@ -43,6 +43,51 @@ func TestValueIsKeptReadyToSend(t *testing.T) {
 	assert.NotEqual(t, cache.NewValue([]byte("a"), "", nil).ETag, cache.NewValue([]byte("b"), "", nil).ETag)
 }
 
+func TestValueSurvivesItsEncoding(t *testing.T) {
+	for _, size := range []int{0, 1, 1000, 5000, 100_000} {
+		body := []byte(strings.Repeat("0123456789", size/10+1)[:size])
+		for _, tables := range [][]string{nil, {"db.t"}, {"db.t", "a\x00b", ""}} {
+			v, err := new(cache.Encoders).Compress(cache.NewValue(body, "text/plain; charset=utf-8", tables))
+			require.NoError(t, err)
+			data, err := v.MarshalBinary()
+			require.NoError(t, err)
+			var back cache.Value
+			require.NoError(t, back.UnmarshalBinary(data))
+			assert.Equal(t, []any{v.ContentType, v.ETag, v.Tables, v.Size}, []any{back.ContentType, back.ETag, back.Tables, back.Size})
+			for _, encoding := range []string{cache.EncodingPlain, cache.EncodingGzip, cache.EncodingZstd} {
+				want, kept := v.Encoded(encoding)
+				got, ok := back.Encoded(encoding)
+				assert.Equal(t, kept, ok, "%d bytes, %q", size, encoding)
+				assert.True(t, bytes.Equal(want, got), "%d bytes, %q", size, encoding)
+			}
+			data[0]++
+			require.Error(t, back.UnmarshalBinary(data), "of another version")
+		}
+	}
+}
+
+// FuzzEncodedValue: what is not a value is refused, and what is has a body as
+// long as it says, or none that can be had.
+func FuzzEncodedValue(f *testing.F) {
+	for _, size := range []int{0, 10, 2000, 40_000} {
+		v, err := new(cache.Encoders).Compress(cache.NewValue([]byte(strings.Repeat("row,", size/4)), "text/csv", []string{"db.t"}))
+		require.NoError(f, err)
+		data, err := v.MarshalBinary()
+		require.NoError(f, err)
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v cache.Value
+		if v.UnmarshalBinary(data) != nil || v.Size > 1<<20 {
+			return
+		}
+		if body, err := v.Body(); err == nil {
+			assert.Len(t, body, v.Size)
+		}
+	})
+}
+
 func TestPeek(t *testing.T) {
 	r, s := newRig(t), newSlow()
 	q := s.query("q")

@@ -23,7 +23,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Factory makes an empty cache that ends with the test.
+// Factory makes an empty cache that ends with the test. Run is the suite's to
+// call.
 type Factory func(t *testing.T, o Options) cache.Cache
 
 // Capabilities say which cases apply.
@@ -32,17 +33,9 @@ type Capabilities struct {
 	Clock bool
 	// Bounded: Options.MaxBytes bounds the entries, and a single one.
 	Bounded bool
-}
-
-// Skipped returns how many cases do not apply.
-func (c Capabilities) Skipped() int {
-	n := 0
-	for _, has := range []bool{c.Clock, c.Bounded} {
-		if !has {
-			n++
-		}
-	}
-	return n
+	// Outage keeps a cache's store from being reached, and lets it; nil for one
+	// that has no store to reach.
+	Outage func(c cache.Cache, out bool)
 }
 
 const plenty = 16 << 20
@@ -56,11 +49,15 @@ func Run(t *testing.T, c Capabilities, make Factory) {
 	t.Run("WriteDuringRead", func(t *testing.T) { writeDuringRead(t, make) })
 	t.Run("ManyTables", func(t *testing.T) { manyTables(t, make) })
 	t.Run("NeverOlder", func(t *testing.T) { neverOlder(t, make) })
+	t.Run("Life", func(t *testing.T) { life(t, make) })
 	if c.Clock {
 		t.Run("Expiry", func(t *testing.T) { expiry(t, make) })
 	}
 	if c.Bounded {
 		t.Run("Bounded", func(t *testing.T) { bounded(t, make) })
+	}
+	if c.Outage != nil {
+		t.Run("FailsClosed", func(t *testing.T) { failsClosed(t, make, c.Outage) })
 	}
 }
 
@@ -126,6 +123,13 @@ func values(t *testing.T, make Factory) {
 	}
 }
 
+func ids(all ...tenant.ID) []tenant.ID { return all }
+
+func drop(t *testing.T, c cache.Cache, of []tenant.ID, tables ...string) {
+	t.Helper()
+	require.NoError(t, c.Invalidate(t.Context(), of, tables))
+}
+
 func invalidate(t *testing.T, make Factory) {
 	c := make(t, Options{MaxBytes: plenty})
 	fill(t, c, key("a", "one"), value(t, "1", "t"))
@@ -133,16 +137,21 @@ func invalidate(t *testing.T, make Factory) {
 	fill(t, c, key("a", "other"), value(t, "3", "u"))
 	fill(t, c, key("a", "none"), value(t, "4"))
 	fill(t, c, key("b", "one"), value(t, "5", "t"))
-	c.Invalidate(t.Context(), "a", "t", "v")
+	drop(t, c, ids("a"), "t", "v")
 	assert.Empty(t, read(t, c, key("a", "one")))
 	assert.Empty(t, read(t, c, key("a", "both")))
 	assert.Equal(t, "3", read(t, c, key("a", "other")))
 	assert.Equal(t, "4", read(t, c, key("a", "none")), "what depends on no table lives by its time")
 	assert.Equal(t, "5", read(t, c, key("b", "one")), "of another tenant")
-	c.Invalidate(t.Context(), "a")
+	drop(t, c, ids("a"))
 	assert.Equal(t, "3", read(t, c, key("a", "other")), "no table is not every table")
 	fill(t, c, key("a", "one"), value(t, "again", "t"))
 	assert.Equal(t, "again", read(t, c, key("a", "one")))
+	fill(t, c, key("c", "one"), value(t, "6", "t"))
+	drop(t, c, ids("a", "c"), "t")
+	assert.Empty(t, read(t, c, key("a", "one")))
+	assert.Empty(t, read(t, c, key("c", "one")))
+	assert.Equal(t, "5", read(t, c, key("b", "one")), "of a tenant that was not named")
 }
 
 func invalidateTenant(t *testing.T, make Factory) {
@@ -150,7 +159,7 @@ func invalidateTenant(t *testing.T, make Factory) {
 	fill(t, c, key("a", "one"), value(t, "1", "t"))
 	fill(t, c, key("a", "none"), value(t, "2"))
 	fill(t, c, key("b", "one"), value(t, "3", "t"))
-	c.InvalidateTenant(t.Context(), "a")
+	require.NoError(t, c.InvalidateTenants(t.Context(), ids("a")))
 	assert.Empty(t, read(t, c, key("a", "one")))
 	assert.Empty(t, read(t, c, key("a", "none")))
 	assert.Equal(t, "3", read(t, c, key("b", "one")))
@@ -159,14 +168,14 @@ func invalidateTenant(t *testing.T, make Factory) {
 // writeDuringRead: a result is never filed under a version newer than its data.
 func writeDuringRead(t *testing.T, make Factory) {
 	c := make(t, Options{MaxBytes: plenty})
-	for name, write := range map[string]func(context.Context){
-		"table":  func(ctx context.Context) { c.Invalidate(ctx, "a", "t") },
-		"tenant": func(ctx context.Context) { c.InvalidateTenant(ctx, "a") },
+	for name, write := range map[string]func() error{
+		"table":  func() error { return c.Invalidate(t.Context(), ids("a"), []string{"t"}) },
+		"tenant": func() error { return c.InvalidateTenants(t.Context(), ids("a")) },
 	} {
 		k := key("a", name)
 		_, before := c.Lookup(t.Context(), k)
 		assert.True(t, c.Current(t.Context(), before, []string{"t"}), name)
-		write(t.Context())
+		require.NoError(t, write())
 		assert.False(t, c.Current(t.Context(), before, []string{"t"}), name)
 		_, after := c.Lookup(t.Context(), k)
 		assert.True(t, c.Current(t.Context(), after, []string{"t"}), name)
@@ -179,12 +188,24 @@ func writeDuringRead(t *testing.T, make Factory) {
 	}
 }
 
+// life: a cache runs until it is told to end, and ends once.
+func life(t *testing.T, make Factory) {
+	c := make(t, Options{MaxBytes: plenty})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := run(ctx, c)
+	fill(t, c, key("a", "q"), value(t, "1", "t"))
+	assert.Equal(t, "1", read(t, c, key("a", "q")))
+	cancel()
+	require.NoError(t, <-ended)
+	require.NoError(t, c.Close(t.Context()))
+}
+
 // manyTables: however many tables are written, none is forgotten.
 func manyTables(t *testing.T, make Factory) {
 	c := make(t, Options{MaxBytes: plenty})
 	fill(t, c, key("a", "q"), value(t, "1", "t7"))
 	for i := range 20_000 {
-		c.Invalidate(t.Context(), "a", fmt.Sprintf("t%d", i))
+		drop(t, c, ids("a"), fmt.Sprintf("t%d", i))
 	}
 	assert.Empty(t, read(t, c, key("a", "q")))
 }

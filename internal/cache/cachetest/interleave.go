@@ -33,9 +33,9 @@ func neverOlder(t *testing.T, make Factory) {
 				at := rand.IntN(tables)
 				now := stored[at].Add(1)
 				if rand.IntN(64) == 0 {
-					c.InvalidateTenant(ctx, "a")
+					assert.NoError(t, c.InvalidateTenants(context.Background(), ids("a")))
 				} else {
-					c.Invalidate(ctx, "a", name(at))
+					assert.NoError(t, c.Invalidate(context.Background(), ids("a"), []string{name(at)}))
 				}
 				raise(&told[at], now)
 				time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)

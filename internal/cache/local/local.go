@@ -30,6 +30,8 @@ type Options struct {
 	Now      func() time.Time      // nil is time.Now
 }
 
+var _ cache.Cache = (*Cache)(nil)
+
 // Cache implements cache.Cache.
 type Cache struct {
 	largest  int
@@ -73,8 +75,17 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends the housekeeping.
-func (c *Cache) Close() { c.store.StopAllGoroutines() }
+// Run implements cache.Cache: there is nothing to do.
+func (c *Cache) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Close implements cache.Cache.
+func (c *Cache) Close(context.Context) error {
+	c.store.StopAllGoroutines()
+	return nil
+}
 
 // Lookup implements cache.Cache.
 func (c *Cache) Lookup(_ context.Context, key cache.Key) (*cache.Value, cache.Token) {
@@ -119,15 +130,19 @@ func (c *Cache) Fill(ctx context.Context, token cache.Token, value *cache.Value,
 	})
 }
 
-// Invalidate implements cache.Cache.
-func (c *Cache) Invalidate(_ context.Context, id tenant.ID, tables ...string) {
+// Invalidate implements cache.Cache. It never fails.
+func (c *Cache) Invalidate(_ context.Context, ids []tenant.ID, tables []string) error {
 	if len(tables) > 0 {
-		c.versions.mark(id, tables)
+		c.versions.mark(ids, tables)
 	}
+	return nil
 }
 
-// InvalidateTenant implements cache.Cache.
-func (c *Cache) InvalidateTenant(_ context.Context, id tenant.ID) { c.versions.markAll(id) }
+// InvalidateTenants implements cache.Cache. It never fails.
+func (c *Cache) InvalidateTenants(_ context.Context, ids []tenant.ID) error {
+	c.versions.mark(ids, nil)
+	return nil
+}
 
 // Weight is what the entries take, in bytes. Those that were invalidated count
 // until they make room.

@@ -49,27 +49,22 @@ func (v *versions) current(id tenant.ID, moment uint64, tables []string) bool {
 	return true
 }
 
-// mark notes a write to the tables. The count goes up first: a reader that
-// still takes the earlier moment may have read before the write.
-func (v *versions) mark(id tenant.ID, tables []string) {
+// mark notes a write to the tables, all of them for nil. The count goes up first:
+// a reader that still takes the earlier moment may have read before the write.
+func (v *versions) mark(ids []tenant.ID, tables []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	moment := v.clock.Add(1)
-	m := v.of(id)
-	for _, table := range tables {
-		m.tables[table] = moment
+	for _, id := range ids {
+		m := v.of(id)
+		for _, table := range tables {
+			m.tables[table] = moment
+		}
+		if tables == nil || len(m.tables) > maxMarks {
+			// Forgetting which table it was means that it may have been any.
+			m.all, m.tables = moment, map[string]uint64{}
+		}
 	}
-	if len(m.tables) > maxMarks {
-		// Forgetting which table it was means that it may have been any.
-		m.all, m.tables = moment, map[string]uint64{}
-	}
-}
-
-func (v *versions) markAll(id tenant.ID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	m := v.of(id)
-	m.all, m.tables = v.clock.Add(1), map[string]uint64{}
 }
 
 func (v *versions) of(id tenant.ID) *marks {
