@@ -3,14 +3,14 @@ package api
 import (
 	"net/http"
 	"reflect"
-	"sync"
 
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
 const (
-	// maxBounds bounds the resolved row rules that are remembered.
+	// maxBounds bounds the row rules that are remembered with the values of
+	// their callers, so that a caller's next request does not resolve them.
 	maxBounds = 2048
 	// maxBoundToken is the longest credential, in bytes, whose rules are
 	// remembered: with it the claims that are kept alive are bounded.
@@ -31,30 +31,6 @@ type boundEntry struct {
 	bound  *policy.BoundSelect
 }
 
-// bounds remembers row rules with the values of their callers, so that a
-// caller's next request does not resolve them again.
-type bounds struct {
-	mu      sync.RWMutex
-	entries map[boundKey]boundEntry
-}
-
-func newBounds() *bounds { return &bounds{entries: map[boundKey]boundEntry{}} }
-
-func (b *bounds) get(key boundKey) *policy.BoundSelect {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	return b.entries[key].bound
-}
-
-func (b *bounds) put(key boundKey, entry boundEntry) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.entries) >= maxBounds {
-		clear(b.entries)
-	}
-	b.entries[key] = entry
-}
-
 // bindAgain is bindSelect that remembers. Rules that cannot be applied are
 // resolved each time, to be reported each time.
 func (s *Server) bindAgain(r *http.Request, c *call, grant *policy.SelectGrant, name string, table *record.Table) *policy.BoundSelect {
@@ -63,12 +39,12 @@ func (s *Server) bindAgain(r *http.Request, c *call, grant *policy.SelectGrant, 
 		return s.bindSelect(r.Context(), c, grant, name, table)
 	}
 	key := boundKey{grant, table, reflect.ValueOf(claims).Pointer()}
-	if bound := s.bounds.get(key); bound != nil {
-		return bound
+	if known, ok := s.bounds.Get(key); ok {
+		return known.bound
 	}
 	bound := s.bindSelect(r.Context(), c, grant, name, table)
 	if rule, _ := bound.Rows(); rule != nil {
-		s.bounds.put(key, boundEntry{claims, bound})
+		s.bounds.Put(key, boundEntry{claims, bound})
 	}
 	return bound
 }

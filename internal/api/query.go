@@ -89,7 +89,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 		pool: pool, request: request, format: format, mediaType: mediaType,
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
 	}
-	s.known.put(question, q.key(c.tenant))
+	s.known.Put(question, q.key(c.tenant))
 	return s.answerRead(w, r, c, q)
 }
 

@@ -17,8 +17,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/wavehouse/wavehouse/internal/auth"
+	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/memo"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
@@ -134,8 +136,8 @@ type Server struct {
 	Options
 	edge     *edge
 	bodies   *bodyReader
-	known    *known
-	bounds   *bounds
+	known    *memo.Memo[asked, cache.Key]
+	bounds   *memo.Memo[boundKey, boundEntry]
 	router   chi.Router
 	stopping atomic.Bool
 	// ending ends when a stop begins, and with it what waits for long.
@@ -155,8 +157,8 @@ func NewServer(o Options) *Server {
 		Options: o,
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
 		bodies:  newBodyReader(o.MaxBodyMemory),
-		known:   newKnown(),
-		bounds:  newBounds(),
+		known:   memo.New[asked, cache.Key](maxKnown),
+		bounds:  memo.New[boundKey, boundEntry](maxBounds),
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.router = s.routes()

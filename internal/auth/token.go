@@ -112,8 +112,8 @@ func (a *Authenticator) verify(text string, snap *settings.Snapshot, v verifier)
 		id.Expires = exp.Add(leeway)
 	}
 	a.verified.put(name, verifiedToken{
-		identity: id, auth: snap.Config.Auth, generation: v.generation(), cost: verifiedCost(text),
-	})
+		identity: id, auth: snap.Config.Auth, generation: v.generation(),
+	}, verifiedCost(text))
 	return id, false
 }
 

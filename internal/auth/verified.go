@@ -2,9 +2,9 @@ package auth
 
 import (
 	"crypto/sha256"
-	"sync"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/memo"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -35,7 +35,6 @@ type verifiedToken struct {
 	identity   Identity
 	auth       settings.Auth
 	generation uint64
-	cost       int
 }
 
 // verifiedCost estimates the memory of a token's claims from its length.
@@ -43,68 +42,33 @@ func verifiedCost(text string) int { return 512 + 8*len(text) }
 
 // verifiedTokens remembers valid tokens, so that a caller's next request costs
 // a hash and not a signature. It is bounded by the estimated memory.
-type verifiedTokens struct {
-	shards [verifiedShards]verifiedShard
-}
-
-// verifiedShard holds two generations of entries. When the young one is full
-// the old one is dropped, and with it what was not asked for since it was
-// young.
-type verifiedShard struct {
-	limit int // of the cost of one generation
-
-	mu         sync.RWMutex
-	young, old map[tokenName]verifiedToken
-	cost       int // of young
-}
+type verifiedTokens [verifiedShards]*memo.Memo[tokenName, verifiedToken]
 
 func newVerifiedTokens(limit int) *verifiedTokens {
 	v := &verifiedTokens{}
-	for i := range v.shards {
-		v.shards[i].limit = limit / verifiedShards / 2
-		v.shards[i].young = map[tokenName]verifiedToken{}
+	for i := range v {
+		v[i] = memo.New[tokenName, verifiedToken](limit / verifiedShards)
 	}
 	return v
-}
-
-func (v *verifiedTokens) shard(name tokenName) *verifiedShard {
-	return &v.shards[name.sum[0]%verifiedShards]
 }
 
 // get returns who the token says is calling, if it was verified by the same
 // settings and keys and has not expired since.
 func (v *verifiedTokens) get(name tokenName, auth settings.Auth, generation uint64, now time.Time) (Identity, bool) {
-	s := v.shard(name)
-	s.mu.RLock()
-	entry, young := s.young[name]
-	found := young
-	if !young {
-		entry, found = s.old[name]
-	}
-	s.mu.RUnlock()
+	entry, found := v[name.sum[0]%verifiedShards].Get(name)
 	expires := entry.identity.Expires
 	switch {
 	case !found, entry.generation != generation, entry.auth != auth:
 		return Identity{}, false
 	case !expires.IsZero() && !now.Before(expires):
 		return Identity{}, false
-	case !young:
-		v.put(name, entry)
 	}
 	return entry.identity, true
 }
 
-// put remembers a token.
-func (v *verifiedTokens) put(name tokenName, entry verifiedToken) {
-	if entry.cost > verifiedCost("")+8*maxVerifiedBytes {
-		return
-	}
-	s := v.shard(name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cost += entry.cost - s.young[name].cost
-	s.young[name] = entry
-	if s.cost > s.limit {
-		s.old, s.young, s.cost = s.young, map[tokenName]verifiedToken{}, 0
+// put remembers a token that costs so much.
+func (v *verifiedTokens) put(name tokenName, entry verifiedToken, cost int) {
+	if cost <= verifiedCost("")+8*maxVerifiedBytes {
+		v[name.sum[0]%verifiedShards].PutCost(name, entry, cost)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 const (
@@ -72,8 +74,5 @@ func parseException(text string) (code int, message string, found bool) {
 	// What follows an empty line is advice, such as where passwords are kept.
 	message, _, _ = strings.Cut(message, "\n\n")
 	message = versionPattern.ReplaceAllString(message, "")
-	if len(message) > maxMessageBytes {
-		message = strings.ToValidUTF8(message[:maxMessageBytes], "") + "…"
-	}
-	return code, message, found
+	return code, excerpt.Cut(message, maxMessageBytes), found
 }

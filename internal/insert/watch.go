@@ -5,9 +5,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
@@ -181,7 +181,7 @@ func (a *watches) parked(letters []mq.DeadLetter) {
 		if l.Version == "" || on.rows >= maxWatchedRows {
 			s.Unknown = true
 		} else {
-			s.Parked = append(s.Parked, ParkedRow{Row: l.SourceRow, Code: l.Code, Message: clip(l.Error)})
+			s.Parked = append(s.Parked, ParkedRow{Row: l.SourceRow, Code: l.Code, Message: excerpt.Cut(l.Error, maxWatchedMessage)})
 			on.rows++
 		}
 		on.open[l.Source] = s
@@ -190,13 +190,6 @@ func (a *watches) parked(letters []mq.DeadLetter) {
 
 // maxWatchedMessage bounds what is repeated of a row's error, in bytes.
 const maxWatchedMessage = 512
-
-func clip(message string) string {
-	if len(message) <= maxWatchedMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxWatchedMessage], "") + "…"
-}
 
 // settled notes chunks whose rows are all written or parked.
 func (a *watches) settled(t mq.Topic, chunks []mq.Position) {

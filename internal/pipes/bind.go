@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -143,9 +144,9 @@ func (p *Pipe) undeclared(name string) *Error {
 		names[i] = q.name
 	}
 	if len(names) == 0 {
-		return invalid(shorten(name), "unknown parameter %q: this pipe has none", shorten(name))
+		return invalid(excerpt.Of(name), "unknown parameter %q: this pipe has none", excerpt.Of(name))
 	}
-	return invalid(shorten(name), "unknown parameter %q: this pipe has %s", shorten(name), strings.Join(names, ", "))
+	return invalid(excerpt.Of(name), "unknown parameter %q: this pipe has %s", excerpt.Of(name), strings.Join(names, ", "))
 }
 
 // binder turns placeholders to query parameters, each value once.

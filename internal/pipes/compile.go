@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
@@ -217,7 +218,7 @@ func (c *compiler) bare(path, sql string) bool {
 		}
 		if at := strings.Index(sql[t.start:t.end], "{{"); at >= 0 {
 			c.fault(path, "the placeholder %s is inside %s: values are bound, not spliced; write it bare",
-				shorten(sql[t.start+at:t.end]), within(t.kind))
+				excerpt.Of(sql[t.start+at:t.end]), within(t.kind))
 		}
 	}
 	return len(c.faults) == before
@@ -304,7 +305,7 @@ func (c *compiler) reference(p *Pipe, sql string, t token) (reference, error) {
 	if path, ok := strings.CutPrefix(inner, "jwt."); ok {
 		parts := strings.Split(path, ".")
 		if slices.Contains(parts, "") || strings.ContainsAny(path, " :{}") {
-			return reference{}, fmt.Errorf("%s names no claim: want {{ jwt.<path> }}", shorten(shown))
+			return reference{}, fmt.Errorf("%s names no claim: want {{ jwt.<path> }}", excerpt.Of(shown))
 		}
 		return c.placed(reference{kind: refClaim, claim: parts}, false, sql, t)
 	}
@@ -322,7 +323,7 @@ func (c *compiler) reference(p *Pipe, sql string, t token) (reference, error) {
 	if has {
 		value, err := inlineDefault(q.typ, unquote(strings.TrimSpace(fallback)))
 		if err != nil {
-			return reference{}, fmt.Errorf("%s: the default is not of the type %s: %w", shorten(shown), q.typ, err)
+			return reference{}, fmt.Errorf("%s: the default is not of the type %s: %w", excerpt.Of(shown), q.typ, err)
 		}
 		ref.fallback, ref.has = value, true
 	}
@@ -335,9 +336,9 @@ func (c *compiler) unknown(p *Pipe, name, shown string) error {
 		names = append(names, q.name)
 	}
 	if near, ok := nearest.Name(name, names); ok {
-		return fmt.Errorf("%s names no parameter; did you mean %q?", shorten(shown), near)
+		return fmt.Errorf("%s names no parameter; did you mean %q?", excerpt.Of(shown), near)
 	}
-	return fmt.Errorf("%s names no parameter: declare it in parameters", shorten(shown))
+	return fmt.Errorf("%s names no parameter: declare it in parameters", excerpt.Of(shown))
 }
 
 // placed refuses a placeholder that is glued to a name: it would be a part of
@@ -345,7 +346,7 @@ func (c *compiler) unknown(p *Pipe, name, shown string) error {
 func (c *compiler) placed(ref reference, identifier bool, sql string, t token) (reference, error) {
 	before, after := t.start > 0 && glued(sql[t.start-1], identifier), t.end < len(sql) && glued(sql[t.end], identifier)
 	if before || after {
-		return reference{}, fmt.Errorf("the placeholder %s is inside an identifier: it stands for a whole value", shorten(sql[t.start:t.end]))
+		return reference{}, fmt.Errorf("the placeholder %s is inside an identifier: it stands for a whole value", excerpt.Of(sql[t.start:t.end]))
 	}
 	return ref, nil
 }

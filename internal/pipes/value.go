@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // scalar is one value, checked: its text for ClickHouse and the narrowest
@@ -120,7 +121,7 @@ func (t valueType) scalar(value any) (scalar, error) {
 		return uuidOf(s)
 	case kindIdentifier:
 		if !slices.Contains(t.choices, s) {
-			return scalar{}, fmt.Errorf("want one of %s, not %q", strings.Join(t.choices, ", "), shorten(s))
+			return scalar{}, fmt.Errorf("want one of %s, not %q", strings.Join(t.choices, ", "), excerpt.Of(s))
 		}
 	}
 	return scalar{text: s, typ: "String"}, nil
@@ -148,14 +149,14 @@ func numberOf(value any) (scalar, error) {
 		return scalar{}, fmt.Errorf("want a number, not %s", describe(value))
 	}
 	if !json.Valid([]byte(s)) || strings.Trim(s, "0123456789+-.eE") != "" {
-		return scalar{}, fmt.Errorf("want a number, not %q", shorten(s))
+		return scalar{}, fmt.Errorf("want a number, not %q", excerpt.Of(s))
 	}
 	if !strings.ContainsAny(s, ".eE") {
 		return wholeOf(s)
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsInf(f, 0) {
-		return scalar{}, fmt.Errorf("the number %s is out of range", shorten(s))
+		return scalar{}, fmt.Errorf("the number %s is out of range", excerpt.Of(s))
 	}
 	return scalar{text: s, typ: "Float64"}, nil
 }
@@ -163,12 +164,12 @@ func numberOf(value any) (scalar, error) {
 func wholeOf(s string) (scalar, error) {
 	const digits = 78 // of the largest Int256
 	if len(s) > digits {
-		return scalar{}, fmt.Errorf("the number %s is out of range", shorten(s))
+		return scalar{}, fmt.Errorf("the number %s is out of range", excerpt.Of(s))
 	}
 	n, ok := new(big.Int).SetString(s, 10)
 	switch {
 	case !ok || n.BitLen() > 255:
-		return scalar{}, fmt.Errorf("the number %s is out of range", shorten(s))
+		return scalar{}, fmt.Errorf("the number %s is out of range", excerpt.Of(s))
 	case n.IsInt64():
 		return scalar{text: n.String(), typ: "Int64"}, nil
 	case n.IsUint64():
@@ -188,7 +189,7 @@ func booleanOf(value any) (scalar, error) {
 		case "false", "0":
 			return scalar{text: "false", typ: "Bool"}, nil
 		}
-		return scalar{}, fmt.Errorf("want true or false, not %q", shorten(v))
+		return scalar{}, fmt.Errorf("want true or false, not %q", excerpt.Of(v))
 	}
 	return scalar{}, fmt.Errorf("want true or false, not %s", describe(value))
 }
@@ -204,7 +205,7 @@ var (
 func dateOf(s string) (scalar, error) {
 	day, err := time.Parse(time.DateOnly, s)
 	if err != nil {
-		return scalar{}, fmt.Errorf("want a date like 2026-03-24, not %q", shorten(s))
+		return scalar{}, fmt.Errorf("want a date like 2026-03-24, not %q", excerpt.Of(s))
 	}
 	switch {
 	case day.Before(firstDay) || day.After(lastDay):
@@ -227,11 +228,11 @@ func datetimeOf(s string) (scalar, error) {
 		}
 		at = at.UTC()
 		if at.Before(firstDay) || at.After(lastDay) {
-			return scalar{}, fmt.Errorf("the time %q is out of range: want the years 1900 to 2299", shorten(s))
+			return scalar{}, fmt.Errorf("the time %q is out of range: want the years 1900 to 2299", excerpt.Of(s))
 		}
 		return scalar{text: at.Format("2006-01-02 15:04:05.000000"), typ: datetimeType}, nil
 	}
-	return scalar{}, fmt.Errorf("want a time like 2026-03-24T12:00:00Z, not %q", shorten(s))
+	return scalar{}, fmt.Errorf("want a time like 2026-03-24T12:00:00Z, not %q", excerpt.Of(s))
 }
 
 func uuidOf(s string) (scalar, error) {
@@ -245,7 +246,7 @@ func uuidOf(s string) (scalar, error) {
 		valid = c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 	}
 	if !valid {
-		return scalar{}, fmt.Errorf("want a UUID, not %q", shorten(s))
+		return scalar{}, fmt.Errorf("want a UUID, not %q", excerpt.Of(s))
 	}
 	return scalar{text: strings.ToLower(s), typ: "UUID"}, nil
 }
@@ -285,22 +286,13 @@ func describe(value any) string {
 	case nil:
 		return "null"
 	case string:
-		return strconv.Quote(shorten(v))
+		return strconv.Quote(excerpt.Of(v))
 	case json.Number:
-		return "the number " + shorten(v.String())
+		return "the number " + excerpt.Of(v.String())
 	case bool:
 		return strconv.FormatBool(v)
 	case []any:
 		return "an array"
 	}
 	return "an object"
-}
-
-// shorten cuts a caller's text to a length fit for a message.
-func shorten(s string) string {
-	const longest = 64
-	if len(s) <= longest {
-		return s
-	}
-	return strings.ToValidUTF8(s[:longest], "") + "…"
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -142,7 +143,7 @@ func (k *binder) column(name string) (column, bool) {
 	}
 	index, ok := k.table.Lookup(name)
 	if !ok {
-		k.fail("the table %q has no column %q", k.table.Name(), excerpt(name))
+		k.fail("the table %q has no column %q", k.table.Name(), excerpt.Of(name))
 		return column{}, false
 	}
 	c := column{Column: k.table.Columns()[index], index: index, codec: k.table.Codec(index)}
@@ -159,7 +160,7 @@ func (k *binder) condition(r rule) Predicate {
 	}
 	p.Type, p.opaque = c.Type, c.codec == nil || c.typ.Aggregates()
 	if c.DefaultKind == record.DefaultEphemeral {
-		k.fail("the column %q is EPHEMERAL and holds nothing to compare", excerpt(c.Name))
+		k.fail("the column %q is EPHEMERAL and holds nothing to compare", excerpt.Of(c.Name))
 		return p
 	}
 	switch r.op {
@@ -179,7 +180,7 @@ func (k *binder) condition(r rule) Predicate {
 // is one; a claim inside a longer text is text.
 func (k *binder) pattern(p *Predicate, r rule, c column) {
 	if kind := c.typ.Plain().Kind; c.codec == nil || kind != coltype.String && kind != coltype.FixedString {
-		k.fail("_like compares text, and the column %q is %s", excerpt(c.Name), excerpt(c.Type))
+		k.fail("_like compares text, and the column %q is %s", excerpt.Of(c.Name), excerpt.Of(c.Type))
 		return
 	}
 	resolved := r.operand.resolve(k.claims, false, escapeLike)
@@ -193,7 +194,7 @@ func (k *binder) pattern(p *Predicate, r rule, c column) {
 		p.pattern, err = parseLike(text)
 	}
 	if err != nil {
-		k.refuse(r.operand, fmt.Errorf("the pattern for the column %q: %w", excerpt(c.Name), err))
+		k.refuse(r.operand, fmt.Errorf("the pattern for the column %q: %w", excerpt.Of(c.Name), err))
 		return
 	}
 	p.Values = resolved.values
@@ -203,7 +204,7 @@ func (k *binder) pattern(p *Predicate, r rule, c column) {
 // it.
 func (k *binder) values(p *Predicate, o operand, c column) {
 	if c.codec == nil || !c.typ.Plain().Ordered() {
-		k.fail("the column %q of type %s cannot be compared with a value", excerpt(c.Name), excerpt(c.Type))
+		k.fail("the column %q of type %s cannot be compared with a value", excerpt.Of(c.Name), excerpt.Of(c.Type))
 		return
 	}
 	resolved := o.resolve(k.claims, p.Op.lists(), plainText)
@@ -215,11 +216,11 @@ func (k *binder) values(p *Predicate, o operand, c column) {
 		encoded, err := c.codec.AppendJSON(nil, value)
 		if err == nil {
 			if _, ok := c.codec.Compare(encoded, encoded); !ok {
-				err = fmt.Errorf("%s compares with nothing", excerpt(string(value)))
+				err = fmt.Errorf("%s compares with nothing", excerpt.Of(value))
 			}
 		}
 		if err != nil {
-			k.refuse(o, fmt.Errorf("a value for the column %q of type %s: %w", excerpt(c.Name), excerpt(c.Type), err))
+			k.refuse(o, fmt.Errorf("a value for the column %q of type %s: %w", excerpt.Of(c.Name), excerpt.Of(c.Type), err))
 			return
 		}
 		p.Values, p.encoded = append(p.Values, value), append(p.encoded, encoded)

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -37,7 +38,7 @@ func (g *InsertGrant) Bind(claims map[string]any, table *record.Table) BoundInse
 	case k.fault != nil:
 		b.Refuse = refusal("policy fault: the check of this role does not fit the table; an administrator must correct it")
 	case k.unresolved != "":
-		b.Refuse = refusal(fmt.Sprintf("the policy of this role needs the claim %q, which the token lacks or which the column cannot hold", excerpt(k.unresolved)))
+		b.Refuse = refusal(fmt.Sprintf("the policy of this role needs the claim %q, which the token lacks or which the column cannot hold", excerpt.Of(k.unresolved)))
 	}
 	return b
 }
@@ -52,7 +53,7 @@ func (k *binder) checkOf(r rule) (record.Check, bool) {
 		return record.Check{}, false
 	}
 	if kind := c.DefaultKind; kind == record.DefaultMaterialized || kind == record.DefaultAlias {
-		k.fail("the column %q is computed by ClickHouse and cannot be checked", excerpt(c.Name))
+		k.fail("the column %q is computed by ClickHouse and cannot be checked", excerpt.Of(c.Name))
 		return record.Check{}, false
 	}
 	p := Predicate{Op: r.op}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // maxPattern bounds a pattern, in bytes: matching takes time in proportion.
@@ -45,7 +47,7 @@ func parseLike(pattern string) (like, error) {
 			l = append(l, likeToken{kind: likeOne})
 		case '\\':
 			if i++; i == len(pattern) || !strings.ContainsRune(`%_\`, rune(pattern[i])) {
-				return nil, fmt.Errorf(`in a pattern %%, _ or \ must follow a \: %q`, excerpt(pattern))
+				return nil, fmt.Errorf(`in a pattern %%, _ or \ must follow a \: %q`, excerpt.Of(pattern))
 			}
 			l = append(l, likeToken{char: pattern[i]})
 		default:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
@@ -202,7 +203,7 @@ func (k *ruleCompiler) unknownOperator(path, name string) {
 	if k.check {
 		where = "a check"
 	}
-	k.fault(path, "unknown operator %q in %s%s", excerpt(name), where, hint)
+	k.fault(path, "unknown operator %q in %s%s", excerpt.Of(name), where, hint)
 }
 
 func (k *ruleCompiler) condition(path, column string, op Op, raw json.RawMessage) rule {
@@ -260,7 +261,7 @@ func (k *ruleCompiler) source(path string, raw json.RawMessage) source {
 		if err != nil {
 			k.fault(path, "%v", err)
 		} else if t == nil && strings.Contains(text, claimPrefix) {
-			k.warn(path, "%q is taken as it is: a claim is written {{ jwt.<path> }}", excerpt(text))
+			k.warn(path, "%q is taken as it is: a claim is written {{ jwt.<path> }}", excerpt.Of(text))
 		}
 		return source{literal: raw, template: t}
 	}

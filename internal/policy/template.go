@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -37,7 +38,7 @@ func parseTemplate(text string) (template, error) {
 	for {
 		before, after, found := strings.Cut(rest, opening)
 		if strings.Contains(before, closing) {
-			return nil, fmt.Errorf("%q closes a claim that it does not open: write {{ jwt.<path> }}", excerpt(text))
+			return nil, fmt.Errorf("%q closes a claim that it does not open: write {{ jwt.<path> }}", excerpt.Of(text))
 		}
 		if before != "" {
 			t = append(t, part{text: before})
@@ -47,11 +48,11 @@ func parseTemplate(text string) (template, error) {
 		}
 		inside, next, closed := strings.Cut(after, closing)
 		if !closed {
-			return nil, fmt.Errorf("%q opens a claim that it does not close: write {{ jwt.<path> }}", excerpt(text))
+			return nil, fmt.Errorf("%q opens a claim that it does not close: write {{ jwt.<path> }}", excerpt.Of(text))
 		}
 		claim, err := parseClaim(inside)
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", excerpt(text), err)
+			return nil, fmt.Errorf("%q: %w", excerpt.Of(text), err)
 		}
 		t, rest = append(t, part{claim: claim}), next
 	}
@@ -146,12 +147,4 @@ func (s source) resolve(claims map[string]any, lists bool, escape func(string) s
 		return []json.RawMessage{value}, ""
 	}
 	return nil, path
-}
-
-func excerpt(text string) string {
-	const longest = 64
-	if len(text) <= longest {
-		return text
-	}
-	return strings.ToValidUTF8(text[:longest], "") + "…"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/policy"
 )
@@ -76,7 +77,7 @@ func (b *builder) argument(clause string, a Aggregation) (string, *Error) {
 		return "", err
 	}
 	if arithmetic(a.Fn) && !numeric(col.typ.Kind) {
-		return "", invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, shorten(a.Column), col.plain)
+		return "", invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, excerpt.Of(a.Column), col.plain)
 	}
 	return col.sql, nil
 }
@@ -121,7 +122,7 @@ func levels(clause string, a Aggregation) (string, *Error) {
 	for i, p := range a.Params {
 		level, err := strconv.ParseFloat(p.String(), 64)
 		if err != nil || level < 0 || level > 1 {
-			return "", invalid("%s: the level %s is not between 0 and 1", clause, shorten(p.String()))
+			return "", invalid("%s: the level %s is not between 0 and 1", clause, excerpt.Of(p.String()))
 		}
 		texts[i] = levelText(level)
 	}
@@ -160,5 +161,5 @@ func unknownAggregation(clause, fn string) *Error {
 	if near, ok := nearest.Name(fn, policy.Aggregations()); ok {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	return invalid("%s: unknown aggregation %q: %s", clause, shorten(fn), hint)
+	return invalid("%s: unknown aggregation %q: %s", clause, excerpt.Of(fn), hint)
 }

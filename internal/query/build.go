@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/schema"
 )
@@ -86,7 +87,7 @@ func (b *builder) check() *Error {
 		return invalid("a list of %d entries is longer than the %d that a query may have", longest, maxListed)
 	}
 	if d.Int64 != "" && d.Int64 != "number" && d.Int64 != "string" {
-		return invalid(`int64: want "number" or "string", not %q`, shorten(d.Int64))
+		return invalid(`int64: want "number" or "string", not %q`, excerpt.Of(d.Int64))
 	}
 	if !b.cols.any() {
 		return &Error{Code: CodeColumnNotAllowed, Message: "this role may read no column of the table"}
@@ -132,7 +133,7 @@ func (b *builder) distinctNames() *Error {
 	seen := make(map[string]struct{}, len(b.selected))
 	for _, out := range b.selected {
 		if _, twice := seen[out.name]; twice {
-			return invalidColumn(out.name, "two outputs are named %q: give one of them another alias", shorten(out.name))
+			return invalidColumn(out.name, "two outputs are named %q: give one of them another alias", excerpt.Of(out.name))
 		}
 		seen[out.name] = struct{}{}
 	}
@@ -175,7 +176,7 @@ func (b *builder) order() *Error {
 		case "desc":
 			sql += " DESC"
 		default:
-			return invalid(`%s: dir %q: want "asc" or "desc"`, clause, shorten(o.Dir))
+			return invalid(`%s: dir %q: want "asc" or "desc"`, clause, excerpt.Of(o.Dir))
 		}
 		b.orderBy = append(b.orderBy, sql)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -42,10 +43,10 @@ func (c *columns) lookup(clause, name string) (column, *Error) {
 	case !c.grant.Allows(name):
 		return column{}, &Error{
 			Code: CodeColumnNotAllowed, Column: name,
-			Message: fmt.Sprintf("%s: this role may not read the column %q", clause, shorten(name)),
+			Message: fmt.Sprintf("%s: this role may not read the column %q", clause, excerpt.Of(name)),
 		}
 	case !readable(c.table.Record.Columns()[index]):
-		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, shorten(name))
+		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, excerpt.Of(name))
 	}
 	return c.compile(index), nil
 }
@@ -95,7 +96,7 @@ func (c *columns) unknown(clause, name string) *Error {
 	} else if near, ok := nearest.Name(name, c.readable()); ok {
 		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
-	return invalidColumn(name, "%s: the table has no column %q%s", clause, shorten(name), hint)
+	return invalidColumn(name, "%s: the table has no column %q%s", clause, excerpt.Of(name), hint)
 }
 
 // unwrap takes the wrappers off a type that do not change what a value is.

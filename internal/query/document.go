@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -88,7 +89,7 @@ func (c *Count) UnmarshalStrict(raw json.RawMessage) error {
 		return nil
 	}
 	if text == "" || strings.Trim(text, "0123456789") != "" {
-		return fmt.Errorf("want a whole number that is not negative, not %s", shorten(text))
+		return fmt.Errorf("want a whole number that is not negative, not %s", excerpt.Of(text))
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -114,13 +115,4 @@ func Parse(body []byte) (*Document, error) {
 		text = append(text, fmt.Sprintf("and %d more", more))
 	}
 	return nil, invalid("the query document is not valid: %s", strings.Join(text, "; "))
-}
-
-// shorten cuts a caller's text to a length fit for a message.
-func shorten(s string) string {
-	const longest = 64
-	if len(s) <= longest {
-		return s
-	}
-	return strings.ToValidUTF8(s[:longest], "") + "…"
 }

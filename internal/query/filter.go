@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -43,7 +44,7 @@ func (b *builder) condition(clause string, f Filter) (string, *Error) {
 	case "is_not_null":
 		return isNull(clause, col, " IS NOT NULL", f.Value)
 	}
-	return "", invalidColumn(f.Column, "%s: unknown op %q: want one of eq, neq, gt, gte, lt, lte, in, not_in, like, not_like, is_null, is_not_null", clause, shorten(f.Op))
+	return "", invalidColumn(f.Column, "%s: unknown op %q: want one of eq, neq, gt, gte, lt, lte, in, not_in, like, not_like, is_null, is_not_null", clause, excerpt.Of(f.Op))
 }
 
 func comparison(op string) (sql string, ok bool) {
@@ -146,7 +147,7 @@ func (b *builder) like(clause string, col column, op string, value json.RawMessa
 		return "", err
 	}
 	if col.typ.Kind != coltype.String && col.typ.Kind != coltype.FixedString {
-		return "", invalidColumn(col.name, "%s: like compares text, and the column %q is %s", clause, shorten(col.name), col.plain)
+		return "", invalidColumn(col.name, "%s: like compares text, and the column %q is %s", clause, excerpt.Of(col.name), col.plain)
 	}
 	pattern, ok := text(value)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/units"
 )
 
@@ -52,7 +53,7 @@ func (b *builder) bound(clause, text string, col column, op string) (time.Time, 
 	}
 	typ, spelled, ok := roundUp(t, col.typ, b.opts.Zone)
 	if !ok {
-		return t, invalid("%s: %s is outside what the column %q can hold", clause, shorten(text), shorten(col.name))
+		return t, invalid("%s: %s is outside what the column %q can hold", clause, excerpt.Of(text), excerpt.Of(col.name))
 	}
 	condition, err := b.bind(clause, col, op, typ, spelled)
 	if err != nil {
@@ -72,7 +73,7 @@ func (b *builder) instant(clause, text string) (time.Time, *Error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return t, invalid("%s: %q is neither an RFC 3339 time nor a duration back from now such as 30m, 7d or 2w", clause, shorten(text))
+		return t, invalid("%s: %q is neither an RFC 3339 time nor a duration back from now such as 30m, 7d or 2w", clause, excerpt.Of(text))
 	}
 	return t, nil
 }
@@ -123,11 +124,11 @@ func (b *builder) timeBucket() *Error {
 	}
 	every, parseErr := units.ParseDuration(t.Every)
 	if parseErr != nil || every < time.Second || every%time.Second != 0 {
-		return invalid("time_bucket.every: %q is not a duration of whole seconds such as 5m, 1h or 1d", shorten(t.Every))
+		return invalid("time_bucket.every: %q is not a duration of whole seconds such as 5m, 1h or 1d", excerpt.Of(t.Every))
 	}
 	dates := col.typ.Kind == coltype.Date || col.typ.Kind == coltype.Date32
 	if dates && every%units.Day != 0 {
-		return invalid("time_bucket.every: the column %q holds dates, so it takes whole days such as 1d or 1w", shorten(t.Column))
+		return invalid("time_bucket.every: the column %q holds dates, so it takes whole days such as 1d or 1w", excerpt.Of(t.Column))
 	}
 	b.bucket = output{name: t.Alias, sql: bucketSQL(col.sql, every)}
 	if t.Alias == "" {
@@ -165,5 +166,5 @@ func (b *builder) timeColumn(clause, name string) (column, *Error) {
 	case coltype.Date, coltype.Date32, coltype.DateTime, coltype.DateTime64:
 		return col, nil
 	}
-	return col, invalidColumn(name, "%s: the column %q of type %s holds no dates or times", clause, shorten(name), col.plain)
+	return col, invalidColumn(name, "%s: the column %q of type %s holds no dates or times", clause, excerpt.Of(name), col.plain)
 }

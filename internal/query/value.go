@@ -10,6 +10,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -57,7 +58,7 @@ func comparableColumn(clause string, col column) *Error {
 	if col.codec != nil && col.typ.Ordered() {
 		return nil
 	}
-	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value", clause, shorten(col.name), col.plain)
+	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value", clause, excerpt.Of(col.name), col.plain)
 }
 
 // scalar judges a value as ingest would and returns the parameter type and the
@@ -148,7 +149,7 @@ func refused(clause string, col column, err error) *Error {
 	if errors.As(err, &fault) {
 		message = fault.Message
 	}
-	return invalidColumn(col.name, "%s: the column %q of type %s: %s", clause, shorten(col.name), col.plain, message)
+	return invalidColumn(col.name, "%s: the column %q of type %s: %s", clause, excerpt.Of(col.name), col.plain, message)
 }
 
 func timestampType(precision int) string { return fmt.Sprintf("DateTime64(%d, 'UTC')", precision) }

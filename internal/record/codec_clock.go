@@ -1,6 +1,10 @@
 package record
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // maxClock is the last second of Time and Time64, 999:59:59; the first is its
 // negative.
@@ -39,7 +43,7 @@ func (c *clockCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	}
 	hours := digitsEnd(text, 0)
 	if hours < 1 || hours > 3 || len(text) < hours+6 || text[hours] != ':' || text[hours+3] != ':' {
-		return dst, mismatchf("%s is not a time: %s takes hh:mm:ss", excerpt(shown), c.name)
+		return dst, mismatchf("%s is not a time: %s takes hh:mm:ss", excerpt.Of(shown), c.name)
 	}
 	h, _, _ := parseUint64(text[:hours])
 	m, s, rest := two(text[hours+1:]), two(text[hours+4:]), text[hours+6:]
@@ -48,11 +52,11 @@ func (c *clockCodec) parse(dst, text, shown []byte) ([]byte, error) {
 		fraction, rest, _ = cutFraction(rest[1:])
 	}
 	if m < 0 || m > 59 || s < 0 || s > 59 || len(rest) > 0 {
-		return dst, mismatchf("%s is not a time: %s takes hh:mm:ss", excerpt(shown), c.name)
+		return dst, mismatchf("%s is not a time: %s takes hh:mm:ss", excerpt.Of(shown), c.name)
 	}
 	step := int64(1e9) / c.unit
 	if fraction.finer || fraction.nanos%step != 0 {
-		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt(shown), c.name, c.digits)
+		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt.Of(shown), c.name, c.digits)
 	}
 	units := (int64(h)*3600+int64(m)*60+int64(s))*c.unit + fraction.nanos/step
 	if negative {

@@ -1,6 +1,10 @@
 package record
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // decimalCodec is for Decimal(P, S): an integer of size bytes that counts
 // units of 10^-S.
@@ -39,7 +43,7 @@ func (c *decimalCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	switch result {
 	case fits:
 	case notWhole:
-		return dst, mismatchf("%s has more than the %d fractional digits of %s", excerpt(shown), c.scale, c.name)
+		return dst, mismatchf("%s has more than the %d fractional digits of %s", excerpt.Of(shown), c.scale, c.name)
 	default:
 		return dst, c.refuse(result, shown)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // enumCodec is for Enum8 and Enum16: the number of a name.
@@ -73,7 +74,7 @@ func (c *enumCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, error) 
 			return appendLittle(dst, uint64(number), c.size), nil
 		}
 	}
-	return dst, mismatchf("%s is not one of %s's values: %s", excerpt(shown), c.name, c.known)
+	return dst, mismatchf("%s is not one of %s's values: %s", excerpt.Of(shown), c.name, c.known)
 }
 
 func (c *enumCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {

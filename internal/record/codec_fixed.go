@@ -1,6 +1,10 @@
 package record
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // errShort is returned for an encoded value that ends too early.
 var errShort = errors.New("encoded value is cut short")
@@ -38,7 +42,7 @@ func (c *plainCodec) refuse(result fit, value []byte) *Error {
 	case tooWide:
 		return outOfRange(c.name, value)
 	case notWhole:
-		return mismatchf("%s has a point or an exponent, and %s takes whole numbers in plain digits", excerpt(value), c.name)
+		return mismatchf("%s has a point or an exponent, and %s takes whole numbers in plain digits", excerpt.Of(value), c.name)
 	}
 	return mismatch(c.name, value)
 }

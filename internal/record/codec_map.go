@@ -1,6 +1,10 @@
 package record
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // mapCodec is for Map(K, V): the count and the pairs.
 type mapCodec struct {
@@ -25,13 +29,13 @@ func (c *mapCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 		at := len(out)
 		var err error
 		if out, err = c.key.AppendJSON(out, key); err != nil {
-			return dst, within(err, "key %s", excerpt(key))
+			return dst, within(err, "key %s", excerpt.Of(key))
 		}
 		if !seen.add(out, at) {
-			return dst, &Error{Code: CodeDuplicateColumn, Message: "key " + excerpt(key) + " stands more than once"}
+			return dst, &Error{Code: CodeDuplicateColumn, Message: "key " + excerpt.Of(key) + " stands more than once"}
 		}
 		if out, err = c.value.AppendJSON(out, member); err != nil {
-			return dst, within(err, "value of key %s", excerpt(key))
+			return dst, within(err, "value of key %s", excerpt.Of(key))
 		}
 		if len(out)-start > maxValueBytes {
 			return dst, valueTooLarge(c.name)

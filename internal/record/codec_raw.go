@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // rawCodec stands in for the codec of a type that has none. The value is JSON
@@ -17,7 +18,7 @@ type rawCodec struct {
 
 func newRaw(t coltype.Type, text string) Codec {
 	known := t.Kind != coltype.Other
-	return &rawCodec{plainCodec: plainCodec{name: excerpt([]byte(text))}, refusesNull: known && !t.AcceptsNull()}
+	return &rawCodec{plainCodec: plainCodec{name: excerpt.Of(text)}, refusesNull: known && !t.AcceptsNull()}
 }
 
 // AppendJSON keeps the value as it is, but on one line.

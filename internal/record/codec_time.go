@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // The first and last second of DateTime64, and its days in Date32: the years
@@ -46,9 +48,9 @@ func (c *dateCodec) parse(dst, text, shown []byte) ([]byte, error) {
 	d, rest, ok := cutDate(text)
 	switch {
 	case !ok || len(rest) > 0:
-		return dst, mismatchf("%s is not a date: %s takes YYYY-MM-DD", excerpt(shown), c.name)
+		return dst, mismatchf("%s is not a date: %s takes YYYY-MM-DD", excerpt.Of(shown), c.name)
 	case !d.valid():
-		return dst, mismatchf("%s names a day that does not exist", excerpt(shown))
+		return dst, mismatchf("%s names a day that does not exist", excerpt.Of(shown))
 	}
 	days := daysOf(d)
 	if days < c.low || days > c.high {
@@ -138,13 +140,13 @@ func (c *dateTimeCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, err
 	case bad == notATime:
 		return dst, mismatch(c.name, shown)
 	case bad != timeIsOne:
-		return dst, mismatchf("%s %s", excerpt(shown), string(bad))
+		return dst, mismatchf("%s %s", excerpt.Of(shown), string(bad))
 	case at.seconds < c.low || at.seconds > c.high:
 		return dst, outOfRange(c.name, shown)
 	}
 	step := int64(1e9) / c.unit
 	if at.finer || at.nanos%step != 0 {
-		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt(shown), c.name, c.digits)
+		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt.Of(shown), c.name, c.digits)
 	}
 	units, ok := c.units(at.seconds, at.nanos/step)
 	if !ok {

@@ -1,6 +1,10 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // tupleCodec is for Tuple(…): the members one after the other.
 type tupleCodec struct {
@@ -90,10 +94,10 @@ func (c *tupleCodec) collect(members [][]byte, value []byte) *Error {
 		}
 		i := c.indexOf(unquote(key), next)
 		if i < 0 {
-			return &Error{Code: CodeUnknownColumn, Message: fmt.Sprintf("%s has no member %s", c.name, excerpt(key))}
+			return &Error{Code: CodeUnknownColumn, Message: fmt.Sprintf("%s has no member %s", c.name, excerpt.Of(key))}
 		}
 		if members[i] != nil {
-			return &Error{Code: CodeDuplicateColumn, Message: "member " + excerpt(key) + " stands more than once"}
+			return &Error{Code: CodeDuplicateColumn, Message: "member " + excerpt.Of(key) + " stands more than once"}
 		}
 		members[i] = member
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // NewCodec builds the codec of a type; zone is of times that carry neither an
@@ -55,7 +56,7 @@ func listOf(t coltype.Type, zone *time.Location) (Codec, error) {
 }
 
 // label is a type's text, cut to a length fit for messages.
-func label(t coltype.Type) string { return excerpt([]byte(t.Text)) }
+func label(t coltype.Type) string { return excerpt.Of(t.Text) }
 
 func noCodec(t coltype.Type) error {
 	return fmt.Errorf("values of type %s cannot be read here", label(t))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // fieldEnd returns the offset of the separator or line feed that ends a field
@@ -50,7 +52,7 @@ func csvQuoted(b []byte, open int, separator byte) (f textField, end int) {
 	after := skipBlanks(b, quote+1)
 	end = fieldEnd(b, after, separator)
 	if rest := trimReturn(b, span{after, end}); rest.to > rest.from {
-		f.fault = malformed("%s follows the closing quote of a field", excerpt(b[rest.from:rest.to]))
+		f.fault = malformed("%s follows the closing quote of a field", excerpt.Of(b[rest.from:rest.to]))
 	}
 	return f, end
 }

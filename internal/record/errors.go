@@ -1,6 +1,10 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // Codes of a record that was refused.
 const (
@@ -62,7 +66,7 @@ func mismatch(typeName string, value []byte) *Error {
 	if len(value) == 0 {
 		return mismatchf("an empty text is not a value of type %s", typeName)
 	}
-	return &Error{Code: CodeTypeMismatch, Message: excerpt(value) + " is not a value of type " + typeName}
+	return &Error{Code: CodeTypeMismatch, Message: excerpt.Of(value) + " is not a value of type " + typeName}
 }
 
 func mismatchf(format string, args ...any) *Error {
@@ -70,7 +74,7 @@ func mismatchf(format string, args ...any) *Error {
 }
 
 func outOfRange(typeName string, value []byte) *Error {
-	return &Error{Code: CodeOutOfRange, Message: excerpt(value) + " is out of the range of " + typeName}
+	return &Error{Code: CodeOutOfRange, Message: excerpt.Of(value) + " is out of the range of " + typeName}
 }
 
 func outOfRangef(format string, args ...any) *Error {
@@ -81,20 +85,5 @@ func nullNotAllowed(typeName string) *Error {
 	return &Error{Code: CodeNullNotAllowed, Message: "null is not allowed in type " + typeName}
 }
 
-// maxExcerpt bounds the piece of a client's value that an error repeats.
-const maxExcerpt = 48
-
-// excerpt returns the value's text, cut to a length fit for a message.
-func excerpt(value []byte) string {
-	if len(value) <= maxExcerpt {
-		return string(value)
-	}
-	cut := maxExcerpt
-	for cut > 0 && value[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return string(value[:cut]) + "…"
-}
-
 // quoted returns a name in double quotes, cut to a length fit for a message.
-func quoted(name string) string { return `"` + excerpt([]byte(name)) + `"` }
+func quoted(name string) string { return `"` + excerpt.Of(name) + `"` }

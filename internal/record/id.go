@@ -1,6 +1,10 @@
 package record
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+)
 
 // idColumn finds the column of ids, negative for none.
 func (t *Table) idColumn(name string) int {
@@ -15,7 +19,7 @@ func (d *Decoder) requireID() *Error {
 	if !d.options.RequireID || d.sendsID() {
 		return nil
 	}
-	fault := &Error{Code: CodeMissingID, Column: excerpt([]byte(d.options.IDField)), Message: "holds the id that every record of this table needs"}
+	fault := &Error{Code: CodeMissingID, Column: excerpt.Of(d.options.IDField), Message: "holds the id that every record of this table needs"}
 	if d.id < 0 {
 		fault.Message = "holds the id that every record needs, and table " + quoted(d.table.name) + " has no such column"
 	}

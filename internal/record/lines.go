@@ -3,6 +3,8 @@ package record
 import (
 	"fmt"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // The formats of rows, as a chunk's header names them.
@@ -92,7 +94,7 @@ func (l *Lines) AppendRows(dst, body []byte, rows int) ([]byte, error) {
 
 func (l *Lines) appendRow(dst, line []byte) ([]byte, error) {
 	if line[0] != '[' {
-		return dst, fmt.Errorf("%s is not an array", excerpt(line))
+		return dst, fmt.Errorf("%s is not an array", excerpt.Of(line))
 	}
 	walk := elementsOf(line)
 	for i, codec := range l.layout.codecs {

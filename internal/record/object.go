@@ -1,5 +1,7 @@
 package record
 
+import "github.com/wavehouse/wavehouse/internal/excerpt"
+
 // scanObject reads the object at b[at] into spans and bits, and returns the
 // offset after it or that of what is wrong with it. A column that is at fault
 // is remembered, and the rest is still checked.
@@ -69,7 +71,7 @@ func (d *Decoder) columnOf(key []byte) int {
 		return column
 	}
 	d.blame(&Error{
-		Code: CodeUnknownColumn, Column: excerpt(name),
+		Code: CodeUnknownColumn, Column: excerpt.Of(name),
 		Message: "table " + quoted(d.table.name) + " has no such column",
 	})
 	return -1

@@ -1,5 +1,7 @@
 package record
 
+import "github.com/wavehouse/wavehouse/internal/excerpt"
+
 // Rebuild turns rows that were written for some columns, which the table had at
 // the time, into rows of the table as it is now. A value whose column has the
 // same type is copied; another is rendered and judged by the type it has now,
@@ -53,7 +55,7 @@ func (t *Table) NewRebuild(from *Layout, o DecodeOptions) *Rebuild {
 
 func (r *Rebuild) refuse(code, column, message string) {
 	if r.refusal == nil {
-		r.refusal = &Error{Code: code, Column: excerpt([]byte(column)), Message: message}
+		r.refusal = &Error{Code: code, Column: excerpt.Of(column), Message: message}
 	}
 }
 

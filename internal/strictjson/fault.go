@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // MaxDepth is the deepest nesting of arrays and objects that is read.
@@ -15,10 +17,6 @@ const MaxDepth = 64
 
 // maxFaults bounds the report on one document.
 const maxFaults = 100
-
-// maxShown is the length, in bytes, at which a key or a value is cut in
-// messages and paths.
-const maxShown = 80
 
 // Fault is one thing that is wrong with a document.
 type Fault struct {
@@ -46,7 +44,7 @@ func (f Fault) String() string {
 // Fault.
 func Join(path, key string) string {
 	if !plain(key) {
-		return path + "[" + shown(key) + "]"
+		return path + "[" + excerpt.Quoted(key) + "]"
 	}
 	if path == "" {
 		return key
@@ -61,7 +59,7 @@ func Index(path string, i int) string {
 
 // plain reports whether a key can stand in a path without quotes.
 func plain(key string) bool {
-	if key == "" || len(key) > maxShown {
+	if key == "" || len(key) > excerpt.Longest {
 		return false
 	}
 	for i := range len(key) {
@@ -70,14 +68,6 @@ func plain(key string) bool {
 		}
 	}
 	return true
-}
-
-// shown quotes text from a document for a message, cut when it is long.
-func shown(s string) string {
-	if len(s) > maxShown {
-		return strconv.Quote(strings.ToValidUTF8(s[:maxShown], "")) + "…"
-	}
-	return strconv.Quote(s)
 }
 
 // faults collects, up to a bound.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/units"
 )
 
@@ -19,23 +20,23 @@ func (c *decoder) number(n *node, v reflect.Value, path string) {
 	case v.CanFloat():
 		f, err := strconv.ParseFloat(n.text, v.Type().Bits())
 		if err != nil {
-			c.fault(n, path, shown(n.text)+" is out of range")
+			c.fault(n, path, excerpt.Quoted(n.text)+" is out of range")
 			return
 		}
 		v.SetFloat(f)
 	case strings.ContainsAny(n.text, ".eE"):
-		c.fault(n, path, "want a whole number, not "+shown(n.text))
+		c.fault(n, path, "want a whole number, not "+excerpt.Quoted(n.text))
 	case v.CanInt():
 		i, err := strconv.ParseInt(n.text, 10, v.Type().Bits())
 		if err != nil {
-			c.fault(n, path, shown(n.text)+" is out of range")
+			c.fault(n, path, excerpt.Quoted(n.text)+" is out of range")
 			return
 		}
 		v.SetInt(i)
 	case v.CanUint():
 		u, err := strconv.ParseUint(n.text, 10, v.Type().Bits())
 		if err != nil {
-			c.fault(n, path, shown(n.text)+" is out of range")
+			c.fault(n, path, excerpt.Quoted(n.text)+" is out of range")
 			return
 		}
 		v.SetUint(u)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // Document is a document that was read to a tree. It may have had faults: then
@@ -135,7 +137,7 @@ func (p *parser) member(n *node, seen map[string]bool) {
 	}
 	key := p.str()
 	if p.space(); p.broken || p.peek() != ':' {
-		p.syntax("want a colon after the key " + shown(key))
+		p.syntax("want a colon after the key " + excerpt.Quoted(key))
 		return
 	}
 	p.pos++
@@ -236,7 +238,7 @@ func (p *parser) number() string {
 	text := p.data[start:p.pos]
 	if !json.Valid(text) {
 		p.pos = start
-		p.syntax(shown(string(text)) + " is not a number")
+		p.syntax(excerpt.Quoted(string(text)) + " is not a number")
 		return ""
 	}
 	return string(text)

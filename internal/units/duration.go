@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // Day is 24 hours: a calendar's shorter and longer days are not counted.
@@ -80,7 +82,7 @@ func durationUnit(name string) (time.Duration, bool) {
 }
 
 func durationError(s string) error {
-	return fmt.Errorf(`%s is not a duration: want a number with a unit, like "90s", "12h" or "7d"`, quoted(s))
+	return fmt.Errorf(`%s is not a duration: want a number with a unit, like "90s", "12h" or "7d"`, excerpt.Quoted(s))
 }
 
 // splitUnit takes one number and the unit after it from the front of s.
@@ -112,11 +114,11 @@ func scaled(digits string, scale int64) *big.Rat {
 func times(number string, scale int64) (int64, error) {
 	// An exponent would let a short text ask for a number of any length.
 	if len(number) > maxText || strings.ContainsAny(number, "eE") {
-		return 0, fmt.Errorf("%s is not a plain decimal number", quoted(number))
+		return 0, fmt.Errorf("%s is not a plain decimal number", excerpt.Quoted(number))
 	}
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
-		return 0, fmt.Errorf("%s is not a number", quoted(number))
+		return 0, fmt.Errorf("%s is not a number", excerpt.Quoted(number))
 	}
 	if r.Sign() < 0 {
 		return 0, fmt.Errorf("%s is negative", number)
@@ -135,11 +137,4 @@ func whole(r *big.Rat) (int64, error) {
 		return math.MaxInt64, strconv.ErrRange
 	}
 	return n.Int64(), nil
-}
-
-func quoted(s string) string {
-	if len(s) > maxText {
-		return strconv.Quote(s[:maxText]) + "…"
-	}
-	return strconv.Quote(s)
 }

@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // ParseSize reads a size in bytes: a number with a unit, for example "512MiB",
@@ -61,7 +63,7 @@ func sizeUnit(name string) (int64, bool) {
 }
 
 func sizeError(s string) error {
-	return fmt.Errorf(`%s is not a size: want a number with a unit, like "512MiB" or "1GB"`, quoted(s))
+	return fmt.Errorf(`%s is not a size: want a number with a unit, like "512MiB" or "1GB"`, excerpt.Quoted(s))
 }
 
 // FormatSize writes n bytes with the unit that gives the smallest whole number,

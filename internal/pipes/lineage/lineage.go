@@ -12,6 +12,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/memo"
 )
 
 const (
@@ -49,9 +50,10 @@ type Lineage struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	mu         sync.Mutex
-	places     map[string]*place
-	statements map[string]references
+	statements *memo.Memo[string, references]
+
+	mu     sync.Mutex
+	places *memo.Memo[string, *place]
 }
 
 // place is one server as one user sees it from one database.
@@ -72,14 +74,16 @@ func New(o Options) *Lineage {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Lineage{logger: o.Logger, now: o.Now, places: map[string]*place{}, statements: map[string]references{}}
+	return &Lineage{
+		logger: o.Logger, now: o.Now, statements: memo.New[string, references](maxStatements), places: memo.New[string, *place](maxGraphs),
+	}
 }
 
 // Forget drops what is known: views may have been made or changed.
 func (l *Lineage) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.places = map[string]*place{}
+	l.places = memo.New[string, *place](maxGraphs)
 }
 
 // Tables are the dependencies of reading the named tables, written as in a
@@ -140,14 +144,11 @@ func (l *Lineage) graph(ctx context.Context, pool *clickhouse.Pool) (*graph, err
 func (l *Lineage) place(identity string) *place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.places[identity]
-	if p == nil {
-		if len(l.places) >= maxGraphs {
-			clear(l.places)
-		}
+	p, known := l.places.Get(identity)
+	if !known {
 		p = &place{turn: make(chan struct{}, 1)}
 		p.turn <- struct{}{}
-		l.places[identity] = p
+		l.places.Put(identity, p)
 	}
 	return p
 }
@@ -190,9 +191,7 @@ func readDefinitions(ctx context.Context, pool *clickhouse.Pool) (definitions []
 
 // parse has ClickHouse parse a statement, once.
 func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) (references, error) {
-	l.mu.Lock()
-	found, known := l.statements[sql]
-	l.mu.Unlock()
+	found, known := l.statements.Get(sql)
 	if known {
 		return found, nil
 	}
@@ -206,11 +205,6 @@ func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) 
 		return references{}, fmt.Errorf("parse a statement: %w", err)
 	}
 	found = parseTree(tree)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.statements) >= maxStatements {
-		clear(l.statements)
-	}
-	l.statements[sql] = found
+	l.statements.Put(sql, found)
 	return found, nil
 }
