@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 )
 
 // loadAcked reads what was acknowledged in the stream. ackMu is held.
-func (q *queue) loadAcked(epoch uint64, info *jetstream.StreamInfo) (ledger.Acked, error) {
+func (q *queue) loadAcked(epoch uint64, info *natsjs.StreamInfo) (ledger.Acked, error) {
 	if err := q.closeLedgerLocked(); err != nil {
 		return ledger.Acked{}, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -33,8 +34,8 @@ type Broker struct {
 	acksDir string
 	lock    *os.File
 	link    *link
-	reads   *reader
-	pubs    *publisher
+	reads   *jetstream.Reader
+	pubs    *jetstream.Publisher
 	feeds   *feeds
 	space   *space
 	metrics *metrics
@@ -94,11 +95,11 @@ func (b *Broker) start() (err error) {
 	if b.link, err = startLink(b.o.Dir, b.log, b.onDisconnect); err != nil {
 		return err
 	}
-	if b.reads, err = newReader(b.link.api); err != nil {
+	if b.reads, err = jetstream.NewReader(b.link.api); err != nil {
 		return err
 	}
 	b.feeds = &feeds{}
-	if b.pubs, err = newPublisher(b.link.pub, b.onAnswer); err != nil {
+	if b.pubs, err = jetstream.NewPublisher(b.link.pub); err != nil {
 		return err
 	}
 	if err := b.recover(b.ctx); err != nil {
@@ -259,7 +260,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	errs = append(errs, wait(ctx, &b.ops))
 	b.tasks.Wait() // it may be restarting the server
 	b.feeds.closeAll()
-	b.pubs.fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
+	b.pubs.Fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
 	b.link.close()
 	for _, q := range b.all() {
 		errs = append(errs, q.close())

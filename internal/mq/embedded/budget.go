@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -94,29 +95,29 @@ func (q *queue) restoreLetters(ctx context.Context, bytes int64) error {
 	return q.resizeLetters(ctx, cfg)
 }
 
-func (q *queue) resizeLetters(ctx context.Context, cfg jetstream.StreamConfig) error {
-	q.letters.turn <- struct{}{}
-	defer func() { <-q.letters.turn }()
-	if _, now := q.caps(); now == cfg.MaxBytes {
+func (q *queue) resizeLetters(ctx context.Context, cfg natsjs.StreamConfig) error {
+	return q.store.Alone(ctx, func() error {
+		if _, now := q.caps(); now == cfg.MaxBytes {
+			return nil
+		}
+		info, err := jetstream.Info(ctx, q.b.link.js, cfg.Name)
+		if err != nil {
+			return err
+		}
+		if info.State.Bytes > uint64(cfg.MaxBytes) {
+			return fmt.Errorf("dead letters take %d bytes, their share would be %d", info.State.Bytes, cfg.MaxBytes)
+		}
+		if err := q.b.link.update(ctx, cfg); err != nil {
+			return err
+		}
+		q.setLetterCap(cfg.MaxBytes)
 		return nil
-	}
-	info, err := q.b.link.info(ctx, letterStream(q.tenant))
-	if err != nil {
-		return err
-	}
-	if info.State.Bytes > uint64(cfg.MaxBytes) {
-		return fmt.Errorf("dead letters take %d bytes, their share would be %d", info.State.Bytes, cfg.MaxBytes)
-	}
-	if err := q.b.link.update(ctx, cfg); err != nil {
-		return err
-	}
-	q.setLetterCap(cfg.MaxBytes)
-	return nil
+	})
 }
 
 // update changes a stream's configuration.
-func (l *link) update(ctx context.Context, cfg jetstream.StreamConfig) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+func (l *link) update(ctx context.Context, cfg natsjs.StreamConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, jetstream.APITimeout)
 	defer cancel()
 	if _, err := l.js.UpdateStream(ctx, cfg); err != nil {
 		return fmt.Errorf("resize stream %s: %w", cfg.Name, err)

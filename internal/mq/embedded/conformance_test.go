@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
 )
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 func putRaw(t *testing.T, b mq.Broker, topic mq.Topic, body []byte) {
-	e := &pending{queue: b.(*Broker).queue(topic.Tenant), chunk: &mq.Chunk{Topic: topic, Body: body}}
-	require.NoError(t, b.(*Broker).send(t.Context(), wire.Ingest(topic), nats.Header{}, body, e))
-	require.NoError(t, e.await(t.Context(), apiTimeout).err)
+	e := b.(*Broker)
+	require.NoError(t, e.attempt(t.Context(), e.queue(topic.Tenant), jetstream.Subject(ingestSubjects, topic), nats.Header{},
+		mq.Chunk{Topic: topic, Body: body}, int64(len(body))).Err)
 }
 
 func TestConformance(t *testing.T) {

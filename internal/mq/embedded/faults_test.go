@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
 )
 
 // clock is a clock that tests move.
@@ -235,7 +234,7 @@ func TestFeedFillsHoles(t *testing.T) {
 	put(t, b, "birch", "0")
 	for n := range 30 {
 		c := mqtest.Chunk("birch", "t", fmt.Sprint(n))
-		require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: wire.Ingest(c.Topic), Header: wire.EncodeChunk(&c), Data: c.Body}))
+		require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
 		put(t, b, "birch", "answered")
 		put(t, b, "birch", "answered")
 	}
@@ -266,7 +265,7 @@ func TestChunkWhoseAnswerWasLost(t *testing.T) {
 			put(t, b, "birch", "first")
 			c := mqtest.Chunk("birch", "t", "unheard")
 			c.ID = "unheard"
-			require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: wire.Ingest(c.Topic), Header: wire.EncodeChunk(&c), Data: c.Body}))
+			require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
 			require.NoError(t, b.link.pub.Flush())
 			hear(t, b, c)
 			require.Equal(t, []string{"first", "unheard"}, bodies(in.await(t, 2)))
@@ -283,7 +282,7 @@ func TestLostAnswerIsGivenOnce(t *testing.T) {
 	b.link.pub.Close()
 	for range 200 {
 		var fails sync.WaitGroup
-		fails.Go(func() { b.pubs.fail(mq.ErrOutcomeUnknown) })
+		fails.Go(func() { b.pubs.Fail(mq.ErrOutcomeUnknown) })
 		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
 		require.Error(t, err)
 		fails.Wait()
@@ -336,37 +335,4 @@ func indexOf(data []byte, s string) int {
 		}
 	}
 	return -1
-}
-
-func TestUnansweredPublish(t *testing.T) {
-	b := start(t, Options{Dir: t.TempDir(), PublishTimeout: 20 * time.Millisecond})
-	e := &pending{queue: b.queue("birch"), done: make(chan outcome, 1)}
-	require.ErrorIs(t, e.await(context.Background(), time.Millisecond).err, mq.ErrOutcomeUnknown)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, e.await(ctx, time.Minute).err, mq.ErrOutcomeUnknown)
-	e.done <- outcome{seq: 3}
-	require.NoError(t, e.await(ctx, time.Minute).err)
-}
-
-func TestAnswersAreClassified(t *testing.T) {
-	answer := func(body string) error { return parseAnswer(&nats.Msg{Data: []byte(body)}).err }
-	for body, want := range map[string]error{
-		`{"stream":"s","seq":4}`: nil,
-		`{"error":{"code":503,"err_code":10077,"description":"maximum bytes exceeded"}}`:                   mq.ErrFull,
-		`{"error":{"code":500,"err_code":10047,"description":"insufficient storage resources available"}}`: mq.ErrFull,
-		`{"error":{"code":400,"err_code":10054,"description":"message size exceeds maximum allowed"}}`:     mq.ErrTooLarge,
-		`{"error":{"code":503,"err_code":10077,"description":"message to store is too large"}}`:            mq.ErrTooLarge,
-		`{"error":{"code":503,"err_code":10077,"description":"input/output error"}}`:                       mq.ErrOutcomeUnknown,
-		`{"error":{"code":429,"err_code":10167,"description":"too many requests"}}`:                        mq.ErrUnavailable,
-		`{"stream":"s"}`: mq.ErrOutcomeUnknown,
-		`garbage`:        mq.ErrOutcomeUnknown,
-	} {
-		require.ErrorIs(t, answer(body), want, body)
-	}
-	m := nats.NewMsg("x")
-	m.Header.Set("Status", "503")
-	require.ErrorIs(t, parseAnswer(m).err, mq.ErrUnavailable)
-	require.ErrorIs(t, sendError(nats.ErrMaxPayload), mq.ErrTooLarge)
-	require.ErrorIs(t, sendError(nats.ErrConnectionClosed), mq.ErrUnavailable)
 }

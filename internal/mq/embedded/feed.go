@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 // feeds is who watches chunks arrive.
@@ -164,9 +164,9 @@ func (q *queue) fill() {
 		}
 		from := q.fed
 		q.feedMu.Unlock()
-		msgs, err := q.b.reads.from(q.b.ctx, ingestStream(q.tenant), "", from, readBatch, readBytes)
+		msgs, err := q.b.reads.From(q.b.ctx, ingestStream(q.tenant), "", from, jetstream.ReadBatch, jetstream.ReadBytes)
 		switch {
-		case errors.Is(err, errNoMessage):
+		case errors.Is(err, jetstream.ErrNoMessage):
 			q.missed(from)
 		case err != nil:
 			q.log.Warn("live feed is behind", "error", err)
@@ -186,16 +186,16 @@ func (q *queue) missed(from uint64) {
 	q.fed = q.target + 1
 }
 
-func (q *queue) show(msgs []stored) {
+func (q *queue) show(msgs []jetstream.Stored) {
 	epoch, _ := q.stands()
 	q.feedMu.Lock()
 	defer q.feedMu.Unlock()
 	for _, m := range msgs {
-		if m.seq < q.fed {
+		if m.Seq < q.fed {
 			continue
 		}
-		q.fed = m.seq + 1
-		q.b.feeds.deliver(wire.DecodeChunk(m.subject, m.header, m.data), mq.NewPosition(epoch, m.seq))
+		q.fed = m.Seq + 1
+		q.b.feeds.deliver(jetstream.DecodeChunk(m.Subject, m.Header, m.Data), mq.NewPosition(epoch, m.Seq))
 	}
 }
 

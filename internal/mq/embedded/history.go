@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -19,7 +20,7 @@ const roomShare = 4
 func (q *queue) makeRoom(ctx context.Context) bool {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
-	info, err := q.b.link.info(ctx, ingestStream(q.tenant))
+	info, err := jetstream.Info(ctx, q.b.link.js, ingestStream(q.tenant))
 	if err != nil || info.State.Msgs == 0 {
 		return false
 	}
@@ -103,13 +104,13 @@ func (q *queue) purgeOlder(ctx context.Context, cutoff time.Time) (uint64, error
 	if idle {
 		return 0, nil // nothing acknowledged is kept
 	}
-	m, err := q.b.reads.since(ctx, ingestStream(q.tenant), cutoff)
+	m, err := q.b.reads.Since(ctx, ingestStream(q.tenant), cutoff)
 	switch {
-	case errors.Is(err, errNoMessage): // all is older
+	case errors.Is(err, jetstream.ErrNoMessage): // all is older
 	case err != nil:
 		return 0, err
 	default:
-		limit = min(limit, m.seq)
+		limit = min(limit, m.Seq)
 	}
 	return q.purge(ctx, limit)
 }

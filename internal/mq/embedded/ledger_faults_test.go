@@ -12,6 +12,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 )
 
@@ -123,10 +124,10 @@ func TestUnreadableChunkIsHandedOn(t *testing.T) {
 	s := newSource(c, q)
 	s.next = 1
 	for n := range maxUnread - 1 {
-		require.Positive(t, s.readFailed(1, errNoMessage), "attempt %d", n)
+		require.Positive(t, s.readFailed(1, jetstream.ErrNoMessage), "attempt %d", n)
 		require.Empty(t, s.ahead)
 	}
-	require.Zero(t, s.readFailed(1, errNoMessage))
+	require.Zero(t, s.readFailed(1, jetstream.ErrNoMessage))
 	d, _ := s.take()
 	require.Equal(t, mq.Chunk{Topic: mq.Topic{Tenant: "birch"}}, d.Chunk())
 	require.EqualValues(t, 1, seqOf(d.Position()))
@@ -135,7 +136,7 @@ func TestUnreadableChunkIsHandedOn(t *testing.T) {
 		d, _ = s.take()
 	}
 	require.Equal(t, "1", string(d.Chunk().Body))
-	require.Positive(t, s.readFailed(9, errNoMessage), "not stored yet")
+	require.Positive(t, s.readFailed(9, jetstream.ErrNoMessage), "not stored yet")
 	require.Positive(t, s.readFailed(1, os.ErrDeadlineExceeded))
 }
 
@@ -147,12 +148,12 @@ func TestBudgetIsTakenBack(t *testing.T) {
 	q := b.queue("birch")
 	require.NoError(t, q.resizeLetters(t.Context(), letterConfig("birch", 2<<30)))
 	require.NoError(t, q.restoreLetters(t.Context(), (1<<30)/deadLetterShare))
-	info, err := b.link.info(t.Context(), "DLQ_birch")
+	info, err := jetstream.Info(t.Context(), b.link.js, "DLQ_birch")
 	require.NoError(t, err)
 	require.EqualValues(t, (1<<30)/deadLetterShare, info.Config.MaxBytes)
 	require.NoError(t, b.link.js.DeleteStream(t.Context(), "INGEST_birch"))
 	require.ErrorIs(t, b.SetBudget(t.Context(), "birch", 3<<30), mq.ErrBudgetNotApplied)
-	info, err = b.link.info(t.Context(), "DLQ_birch")
+	info, err = jetstream.Info(t.Context(), b.link.js, "DLQ_birch")
 	require.NoError(t, err)
 	require.EqualValues(t, (1<<30)/deadLetterShare, info.Config.MaxBytes, "taken back")
 	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "x"))
@@ -192,10 +193,10 @@ func TestReadOfNothing(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	ctx := t.Context()
 	put(t, b, "birch", "x")
-	_, err := b.reads.one(ctx, "INGEST_birch", 2)
-	require.ErrorIs(t, err, errNoMessage)
-	_, err = b.reads.since(ctx, "INGEST_birch", time.Now().Add(time.Hour))
-	require.ErrorIs(t, err, errNoMessage)
-	_, err = b.reads.one(ctx, "INGEST_none", 1)
+	_, err := b.reads.One(ctx, "INGEST_birch", 2)
+	require.ErrorIs(t, err, jetstream.ErrNoMessage)
+	_, err = b.reads.Since(ctx, "INGEST_birch", time.Now().Add(time.Hour))
+	require.ErrorIs(t, err, jetstream.ErrNoMessage)
+	_, err = b.reads.One(ctx, "INGEST_none", 1)
 	require.ErrorContains(t, err, "INGEST_none")
 }

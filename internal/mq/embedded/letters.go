@@ -4,24 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-const (
-	maxPage      = 1000
-	maxPageBytes = 8 << 20
-)
+// Park implements mq.Broker. When it fails some letters may be stored.
+func (b *Broker) Park(ctx context.Context, letters ...mq.DeadLetter) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	byTenant := map[tenant.ID][]mq.DeadLetter{}
+	for _, l := range letters {
+		byTenant[l.Tenant] = append(byTenant[l.Tenant], l)
+	}
+	var errs []error
+	for t, own := range byTenant {
+		if err := b.queue(t).park(ctx, own); err != nil {
+			errs = append(errs, fmt.Errorf("park %d rows of tenant %s: %w", len(own), t, err))
+		}
+	}
+	return errors.Join(errs...)
+}
 
-// letterStore reads one tenant's dead letters. A letter's id is the stream's
-// epoch and the letter's sequence, so that an id of a stream that is gone
-// never names another letter.
+func (q *queue) park(ctx context.Context, letters []mq.DeadLetter) error {
+	if err := q.b.space.full(0); err != nil {
+		return err
+	}
+	if err := q.openLetters(ctx, false); err != nil {
+		return fmt.Errorf("%w: the dead letters cannot be opened: %w", mq.ErrFull, err)
+	}
+	parked, dropped, err := q.store.Park(ctx, letters)
+	q.b.metrics.parked.WithLabelValues(string(q.tenant)).Add(float64(parked))
+	q.b.metrics.dropped.WithLabelValues(string(q.tenant)).Add(float64(dropped))
+	return err
+}
+
+// letterStore reads one tenant's dead letters.
 type letterStore struct {
 	b *Broker
 	t tenant.ID
@@ -36,151 +57,78 @@ func (b *Broker) DeadLetters(t tenant.ID) (mq.DeadLetterStore, error) {
 	return &letterStore{b: b, t: t}, nil
 }
 
-// use begins an operation; q is nil when there are no letters.
-func (s *letterStore) use(ctx context.Context) (q *queue, bound context.Context, done func(), err error) {
+// with calls do unless there are no letters.
+func (s *letterStore) with(ctx context.Context, do func(context.Context, *queue) error) error {
 	if err := s.b.enter(); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	bound, cancel := s.b.bind(ctx)
-	done = func() { cancel(); s.b.leave() }
+	defer s.b.leave()
+	ctx, cancel := s.b.bind(ctx)
+	defer cancel()
 	q, ok := s.b.known(s.t)
 	switch {
 	case !ok:
-		return nil, bound, done, nil
+		return nil
 	case q.letters.failure() != nil:
-		done()
-		return nil, nil, nil, fmt.Errorf("%w: %w", mq.ErrUnavailable, q.letters.failure())
+		return fmt.Errorf("%w: %w", mq.ErrUnavailable, q.letters.failure())
 	case !q.letters.open.Load():
-		return nil, bound, done, nil
+		return nil
 	}
-	return q, bound, done, nil
+	return do(ctx, q)
 }
 
 // Counts implements mq.DeadLetterStore.
 func (s *letterStore) Counts(ctx context.Context) (map[string]uint64, error) {
-	q, ctx, done, err := s.use(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	counts := map[string]uint64{}
-	if q == nil {
-		return counts, nil
-	}
-	info, err := s.b.link.info(ctx, letterStream(s.t), jetstream.WithSubjectFilter(">"))
-	if err != nil {
-		return nil, fmt.Errorf("count dead letters: %w", err)
-	}
-	for subject, n := range info.State.Subjects {
-		if t, ok := wire.ParseTopic(subject); ok {
-			counts[t.Table] += n
-		}
-	}
-	return counts, nil
+	err := s.with(ctx, func(ctx context.Context, q *queue) (err error) {
+		counts, err = q.store.Counts(ctx, s.t)
+		return err
+	})
+	return counts, err
 }
 
-// List implements mq.DeadLetterStore. A page ends early after 8 MiB of rows.
-func (s *letterStore) List(ctx context.Context, table string, limit int, cursor string) (mq.DeadLetterPage, error) {
-	if limit < 1 || limit > maxPage {
-		return mq.DeadLetterPage{}, fmt.Errorf("list dead letters: limit %d: want 1 to %d", limit, maxPage)
+// List implements mq.DeadLetterStore.
+func (s *letterStore) List(ctx context.Context, table string, limit int, cursor string) (page mq.DeadLetterPage, err error) {
+	if err := jetstream.CheckLimit(limit); err != nil {
+		return page, err
 	}
-	q, ctx, done, err := s.use(ctx)
-	if err != nil {
-		return mq.DeadLetterPage{}, err
-	}
-	defer done()
-	if q == nil {
-		return mq.DeadLetterPage{}, nil
-	}
-	epoch, err := s.epoch(ctx)
-	if err != nil {
-		return mq.DeadLetterPage{}, err
-	}
-	after := uint64(0)
-	if cursor != "" {
-		of, seq, ok := parseLetterID(cursor)
-		if !ok || of != epoch {
-			return mq.DeadLetterPage{}, fmt.Errorf("list dead letters: %w: %q", mq.ErrBadCursor, cursor)
-		}
-		after = seq
-	}
-	return s.page(ctx, epoch, mq.Topic{Tenant: s.t, Table: table}, limit, after)
-}
-
-// page reads one letter more than asked for, to know whether there is a next
-// page.
-func (s *letterStore) page(ctx context.Context, epoch uint64, t mq.Topic, limit int, after uint64) (mq.DeadLetterPage, error) {
-	var page mq.DeadLetterPage
-	subject, bytes := wire.DeadLetters(t), 0
-	for {
-		msgs, err := s.b.reads.from(ctx, letterStream(s.t), subject, after+1, limit+1-len(page.Letters), readBytes)
-		if errors.Is(err, errNoMessage) {
-			return page, nil
-		}
-		if err != nil {
-			return mq.DeadLetterPage{}, fmt.Errorf("list dead letters: %w", err)
-		}
-		for i := range msgs {
-			if len(page.Letters) == limit || bytes > maxPageBytes {
-				page.Next = letterID(epoch, after)
-				return page, nil
-			}
-			after = msgs[i].seq
-			bytes += len(msgs[i].data)
-			page.Letters = append(page.Letters, letter(&msgs[i], epoch))
-		}
-	}
+	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+		page, err = q.store.List(ctx, mq.Topic{Tenant: s.t, Table: table}, limit, cursor)
+		return err
+	})
+	return page, err
 }
 
 // Get implements mq.DeadLetterStore.
-func (s *letterStore) Get(ctx context.Context, id string) (mq.DeadLetter, bool, error) {
-	q, ctx, done, err := s.use(ctx)
-	if err != nil {
-		return mq.DeadLetter{}, false, err
-	}
-	defer done()
-	of, seq, ok := parseLetterID(id)
-	if q == nil || !ok {
-		return mq.DeadLetter{}, false, nil
-	}
-	epoch, err := s.epoch(ctx)
-	if err != nil || of != epoch {
-		return mq.DeadLetter{}, false, err
-	}
-	m, err := s.b.reads.one(ctx, letterStream(s.t), seq)
-	if errors.Is(err, errNoMessage) {
-		return mq.DeadLetter{}, false, nil
-	}
-	if err != nil {
-		return mq.DeadLetter{}, false, fmt.Errorf("read dead letter %s: %w", id, err)
-	}
-	return letter(&m, epoch), true, nil
+func (s *letterStore) Get(ctx context.Context, id string) (letter mq.DeadLetter, ok bool, err error) {
+	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+		letter, ok, err = q.store.Get(ctx, s.t, id)
+		return err
+	})
+	return letter, ok, err
 }
 
-func (s *letterStore) epoch(ctx context.Context) (uint64, error) {
-	info, err := s.b.link.info(ctx, letterStream(s.t))
-	if err != nil {
-		return 0, fmt.Errorf("open dead letters: %w", err)
-	}
-	return uint64(info.Created.UnixNano()), nil
+// Discard implements mq.DeadLetterStore.
+func (s *letterStore) Discard(ctx context.Context, ids ...string) (int, error) {
+	return s.discard(ctx, func(ctx context.Context, l *jetstream.Letters) (int, error) { return l.Discard(ctx, ids...) })
 }
 
-func letter(m *stored, epoch uint64) mq.DeadLetter {
-	l := wire.DecodeLetter(m.subject, m.header, m.data)
-	l.ID = letterID(epoch, m.seq)
-	return l
+// DiscardThrough implements mq.DeadLetterStore.
+func (s *letterStore) DiscardThrough(ctx context.Context, table, id string) (int, error) {
+	return s.discard(ctx, func(ctx context.Context, l *jetstream.Letters) (int, error) {
+		return l.DiscardThrough(ctx, mq.Topic{Tenant: s.t, Table: table}, id)
+	})
 }
 
-func letterID(epoch, seq uint64) string {
-	return strconv.FormatUint(epoch, 36) + "-" + strconv.FormatUint(seq, 10)
-}
-
-func parseLetterID(id string) (epoch, seq uint64, ok bool) {
-	a, b, found := strings.Cut(id, "-")
-	if !found {
-		return 0, 0, false
-	}
-	epoch, err1 := strconv.ParseUint(a, 36, 64)
-	seq, err2 := strconv.ParseUint(b, 10, 64)
-	return epoch, seq, err1 == nil && err2 == nil && seq > 0
+// discard makes room, which a budget may have waited for.
+func (s *letterStore) discard(ctx context.Context, remove func(context.Context, *jetstream.Letters) (int, error)) (n int, err error) {
+	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+		n, err = remove(ctx, q.store)
+		s.b.metrics.discarded.WithLabelValues(string(s.t)).Add(float64(n))
+		if n > 0 && q.asked() != q.current() {
+			_ = q.applyBudget(ctx, false) // logged; the letters are discarded
+		}
+		return err
+	})
+	return n, err
 }

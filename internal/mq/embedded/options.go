@@ -61,14 +61,6 @@ const (
 	maxRecent = 64 << 20
 	// maxTenantRecent is one tenant's part of maxRecent.
 	maxTenantRecent = 8 << 20
-	// readBytes bounds one read from a stream.
-	readBytes = 1 << 20
-	// readBatch bounds the messages of one read.
-	readBatch = 256
-	// maxReads bounds reads under way, and with readBytes their memory.
-	maxReads = 16
-	// apiTimeout bounds one request to the server.
-	apiTimeout = 5 * time.Second
 )
 
 func (o Options) withDefaults() Options {

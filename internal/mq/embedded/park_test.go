@@ -3,11 +3,14 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 )
 
@@ -48,11 +51,10 @@ func TestLettersWhoseBatchIsCutShort(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	require.NoError(t, b.Park(t.Context(), letters(2)...))
-	q := b.queue("birch")
-	batch, err := q.nextBatch(letters(10))
-	require.NoError(t, err)
-	for _, m := range batch.messages[:9] {
-		require.NoError(t, b.sendPart(m))
+	for n, l := range letters(9) {
+		m := &nats.Msg{Subject: jetstream.Subject(letterSubjects, l.Topic), Header: jetstream.EncodeLetter(&l), Data: l.Row}
+		m.Header["Nats-Batch-Id"], m.Header["Nats-Batch-Sequence"] = []string{"cut"}, []string{strconv.Itoa(n + 1)}
+		require.NoError(t, b.gated().SendPart(m))
 	}
 	require.NoError(t, b.Park(t.Context(), letters(5)...))
 	require.EqualValues(t, 7, b.Status(t.Context()).Tenants["birch"].DeadLetters)

@@ -2,210 +2,155 @@ package embedded
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
-// publisher sends messages to streams and matches their answers. The server
-// answers a stream's messages in the order in which it stored them.
-type publisher struct {
-	nc     *nats.Conn
-	prefix string
-	// answered is called for every answer, in order, on one goroutine.
-	answered func(*pending, outcome)
+// maxRounds bounds how often a publish to a full queue makes room and tries
+// again.
+const maxRounds = 8
 
-	mu   sync.Mutex
-	wait map[uint64]*pending
-	next uint64
+// Publish implements mq.Broker.
+func (b *Broker) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
+	if err := b.enter(); err != nil {
+		return mq.Position{}, err
+	}
+	defer b.leave()
+	start := time.Now()
+	pos, err := b.publish(ctx, c)
+	b.metrics.published(err, time.Since(start))
+	if err != nil {
+		return mq.Position{}, fmt.Errorf("publish to table %q of tenant %s: %w", c.Table, c.Tenant, err)
+	}
+	return pos, nil
 }
 
-// pending is a message that was sent and is not answered.
-type pending struct {
+func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
+	subject, h := jetstream.Subject(ingestSubjects, c.Topic), jetstream.EncodeChunk(&c)
+	size := jetstream.Size(subject, h, c.Body)
+	if size > mq.MaxChunkBytes {
+		return mq.Position{}, fmt.Errorf("%w: %d bytes, at most %d", mq.ErrTooLarge, size, mq.MaxChunkBytes)
+	}
+	if err := b.space.full(int64(size)); err != nil {
+		return mq.Position{}, err
+	}
+	q := b.queue(c.Tenant)
+	if err := q.openForPublish(ctx); err != nil {
+		return mq.Position{}, err
+	}
+	c = jetstream.Canonical(c)
+	for round := 0; ; round++ {
+		o := b.attempt(ctx, q, subject, h, c, int64(size))
+		if o.Err == nil {
+			return q.position(o.Seq), nil
+		}
+		if !errors.Is(o.Err, mq.ErrFull) || round == maxRounds || !q.makeRoom(ctx) {
+			return mq.Position{}, o.Err
+		}
+	}
+}
+
+// openForPublish opens the queue; while that fails the tenant has no room.
+func (q *queue) openForPublish(ctx context.Context) error {
+	err := q.openIngest(ctx, false)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: the queue cannot be opened: %w", mq.ErrFull, err)
+}
+
+// sent is a chunk on its way to the stream.
+type sent struct {
+	jetstream.Pending
 	queue *queue
-	// chunk is nil for a dead letter.
-	chunk *mq.Chunk
+	chunk mq.Chunk
 	// size is the share of the queue's flight that it holds.
 	size int64
-	sent time.Time
-	// done gets the outcome; it has room for it.
-	done chan outcome
 }
 
-type outcome struct {
-	seq       uint64
-	duplicate bool
-	err       error
-}
-
-// serverError is an answer that refuses a message: the server's code and
-// sentence.
-type serverError struct {
-	Code        int    `json:"err_code"`
-	Description string `json:"description"`
-}
-
-func (e *serverError) Error() string { return e.Description + " (" + strconv.Itoa(e.Code) + ")" }
-
-func newPublisher(nc *nats.Conn, answered func(*pending, outcome)) (*publisher, error) {
-	p := &publisher{nc: nc, prefix: nats.NewInbox() + ".", answered: answered, wait: map[uint64]*pending{}}
-	sub, err := nc.Subscribe(p.prefix+"*", p.receive)
-	if err == nil {
-		// One short answer per message in flight, which are bounded.
-		err = sub.SetPendingLimits(-1, -1)
+// attempt sends the chunk once and waits for its outcome.
+func (b *Broker) attempt(ctx context.Context, q *queue, subject string, h nats.Header, c mq.Chunk, size int64) jetstream.Outcome {
+	if err := q.flight.Acquire(ctx, size); err != nil {
+		return jetstream.Outcome{Err: fmt.Errorf("%w: %w", mq.ErrUnavailable, err)}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to publish answers: %w", err)
+	e := &sent{queue: q, chunk: c, size: size}
+	e.Pending = jetstream.NewPending(ingestStream(q.tenant), e)
+	if err := b.gated().Send(ctx, &nats.Msg{Subject: subject, Header: h, Data: c.Body}, &e.Pending); err != nil {
+		q.flight.Release(size)
+		return jetstream.Outcome{Err: err}
 	}
-	return p, nil
+	return e.Await(ctx, b.o.PublishTimeout)
 }
 
-// send hands a message to the server. On an error it was certainly not sent,
-// and e has no outcome.
-func (p *publisher) send(subject string, h nats.Header, body []byte, e *pending) error {
-	e.sent, e.done = time.Now(), make(chan outcome, 1)
-	p.mu.Lock()
-	p.next++
-	token := p.next
-	p.wait[token] = e
-	p.mu.Unlock()
-	err := p.nc.PublishMsg(&nats.Msg{
-		Subject: subject, Header: h, Data: body, Reply: p.prefix + strconv.FormatUint(token, 36),
-	})
-	if err == nil {
-		return nil
-	}
-	if p.take(token) == nil {
-		return nil // the lost connection has given it its outcome meanwhile
-	}
-	return err
-}
-
-func (p *publisher) take(token uint64) *pending {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e := p.wait[token]
-	delete(p.wait, token)
-	return e
-}
-
-func (p *publisher) receive(m *nats.Msg) {
-	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, p.prefix), 36, 64)
-	if err != nil {
-		return
-	}
-	if e := p.take(token); e != nil {
-		p.finish(e, parseAnswer(m))
+// Answered implements jetstream.Owner.
+func (e *sent) Answered(o jetstream.Outcome) {
+	e.queue.flight.Release(e.size)
+	switch {
+	case o.Err != nil:
+	case o.Duplicate:
+		e.queue.found(o.Seq)
+	default:
+		e.queue.arrived(o.Seq, e.chunk)
 	}
 }
 
-func (p *publisher) finish(e *pending, o outcome) {
-	p.answered(e, o)
-	e.done <- o
+// gated is a publisher behind the broker's gate, which is closed while the
+// streams are reopened.
+type gated struct{ b *Broker }
+
+func (b *Broker) gated() gated { return gated{b} }
+
+// Send implements jetstream.Sender.
+func (g gated) Send(ctx context.Context, m *nats.Msg, e *jetstream.Pending) error {
+	if g.b.reopening.Load() {
+		return fmt.Errorf("%w: the store is being opened again", mq.ErrUnavailable)
+	}
+	g.b.gate.RLock()
+	defer g.b.gate.RUnlock()
+	return g.b.pubs.Send(ctx, m, e)
 }
 
-// fail ends all that wait with err.
-func (p *publisher) fail(err error) {
-	p.failBefore(time.Now().Add(time.Hour), err)
+// SendPart implements jetstream.Sender.
+func (g gated) SendPart(m *nats.Msg) error {
+	g.b.gate.RLock()
+	defer g.b.gate.RUnlock()
+	return g.b.pubs.SendPart(m)
 }
 
-// failBefore ends those sent before at, and returns their queues.
-func (p *publisher) failBefore(at time.Time, err error) map[*queue]bool {
-	p.mu.Lock()
-	var late []*pending
-	for token, e := range p.wait {
-		if e.sent.Before(at) {
-			late = append(late, e)
-			delete(p.wait, token)
+// found takes note of a chunk that was stored by an earlier publish. When the
+// answer to that one was lost, nobody has heard of the chunk so far.
+func (q *queue) found(seq uint64) {
+	q.mu.Lock()
+	unheard := seq > q.last
+	if unheard {
+		q.last = seq
+		if q.source != nil {
+			q.source.wakeUp()
 		}
 	}
-	p.mu.Unlock()
-	queues := map[*queue]bool{}
-	for _, e := range late {
-		queues[e.queue] = true
-		p.finish(e, outcome{err: err})
-	}
-	return queues
-}
-
-// parseAnswer reads what the server says of a message.
-func parseAnswer(m *nats.Msg) outcome {
-	if m.Header.Get("Status") == "503" && len(m.Data) == 0 {
-		return outcome{err: fmt.Errorf("%w: no stream takes it", mq.ErrUnavailable)}
-	}
-	var a struct {
-		Error     *serverError `json:"error"`
-		Seq       uint64       `json:"seq"`
-		Duplicate bool         `json:"duplicate"`
-	}
-	if err := json.Unmarshal(m.Data, &a); err != nil {
-		return outcome{err: fmt.Errorf("%w: unreadable answer: %w", mq.ErrOutcomeUnknown, err)}
-	}
-	switch {
-	case a.Error != nil:
-		return outcome{err: classify(a.Error)}
-	case a.Seq == 0:
-		return outcome{err: fmt.Errorf("%w: answer without a sequence", mq.ErrOutcomeUnknown)}
-	}
-	return outcome{seq: a.Seq, duplicate: a.Duplicate}
-}
-
-// Codes of the server for a message that it did not store.
-const (
-	codeStoreFailed   = 10077
-	codeMaxPayload    = 10054
-	codeNoResources   = 10023
-	codeLimits        = 10028
-	codeStorageLimits = 10047
-)
-
-// classify turns a refusal into an error of the contract. An error answer
-// means that nothing was stored: after a failed write the server does not
-// answer at all.
-func classify(e *serverError) error {
-	switch {
-	case e.Code == codeStoreFailed && strings.Contains(e.Description, "too large"), e.Code == codeMaxPayload:
-		return fmt.Errorf("%w: %w", mq.ErrTooLarge, e)
-	case e.Code == codeStoreFailed && strings.Contains(e.Description, "maximum"),
-		e.Code == codeNoResources, e.Code == codeLimits, e.Code == codeStorageLimits:
-		return fmt.Errorf("%w: %w", mq.ErrFull, e)
-	case e.Code == codeStoreFailed:
-		return fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, e)
-	}
-	return fmt.Errorf("%w: %w", mq.ErrUnavailable, e)
-}
-
-// await waits for a message's outcome until ctx or the timeout ends.
-func (e *pending) await(ctx context.Context, timeout time.Duration) outcome {
-	late := time.NewTimer(timeout)
-	defer late.Stop()
-	select {
-	case o := <-e.done:
-		return o
-	case <-ctx.Done():
-		select {
-		case o := <-e.done:
-			return o
-		default:
-		}
-		return outcome{err: fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, context.Cause(ctx))}
-	case <-late.C:
-		return outcome{err: fmt.Errorf("%w: no answer in %s", mq.ErrOutcomeUnknown, timeout)}
+	q.mu.Unlock()
+	if unheard {
+		q.feedFound(seq)
 	}
 }
 
-// sendError tells a send that failed from one that was refused for good.
-func sendError(err error) error {
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return fmt.Errorf("%w: %w", mq.ErrTooLarge, err)
+// arrived takes note of a chunk that is durable.
+func (q *queue) arrived(seq uint64, c mq.Chunk) {
+	q.mu.Lock()
+	q.last = max(q.last, seq)
+	epoch := q.epoch
+	if q.source != nil {
+		q.source.publishedLocked(seq, c)
 	}
-	return fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
+	q.mu.Unlock()
+	q.feed(epoch, seq, c)
 }

@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // queue is one tenant's pair of streams and what the broker knows of them.
 // It exists from the first use of the tenant; the streams do not.
 //
-// Lock order: ingest.turn, letters.turn, the broker's gate, ackMu, feedMu, the
+// Lock order: ingest.turn, letters.turn, the store's, the broker's gate, ackMu, feedMu, the
 // broker's mu, mu, and last the allowance's, the publisher's and a feed's own.
 // None is held while another queue's is taken.
 type queue struct {
@@ -30,6 +31,8 @@ type queue struct {
 	flight *semaphore.Weighted
 
 	ingest, letters opening
+	// store is of use once letters is open.
+	store *jetstream.Letters
 
 	// budget is what was asked for, applied what the ingest stream has and
 	// letterCap what the dead-letter stream has; 0 until they are open.
@@ -88,6 +91,10 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 		log:    b.log.With("tenant", string(t)),
 		flight: semaphore.NewWeighted(maxInFlight),
 	}
+	q.store = jetstream.NewLetters(jetstream.LettersOptions{
+		JS: b.link.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
+		Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
+	})
 	q.ingest.turn = make(chan struct{}, 1)
 	q.letters.turn = make(chan struct{}, 1)
 	return q
@@ -126,7 +133,7 @@ func (q *queue) openLetters(ctx context.Context, now bool) error {
 
 // adoptLetters takes over the dead-letter stream. One that was made before
 // letters were stored in batches learns to take them.
-func (q *queue) adoptLetters(ctx context.Context, info *jetstream.StreamInfo) error {
+func (q *queue) adoptLetters(ctx context.Context, info *natsjs.StreamInfo) error {
 	if !info.Config.AllowAtomicPublish {
 		cfg := letterConfig(q.tenant, 0)
 		cfg.MaxBytes = info.Config.MaxBytes
@@ -167,9 +174,9 @@ func (q *queue) open(ctx context.Context, o *opening, now bool, attempt func() e
 }
 
 // obtain returns the stream as the server has it, or creates it.
-func (q *queue) obtain(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
-	info, err := q.b.link.info(context.WithoutCancel(ctx), cfg.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
+func (q *queue) obtain(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
+	info, err := jetstream.Info(context.WithoutCancel(ctx), q.b.link.js, cfg.Name)
+	if errors.Is(err, natsjs.ErrStreamNotFound) {
 		return q.b.link.create(ctx, cfg)
 	}
 	return info, err
@@ -177,7 +184,7 @@ func (q *queue) obtain(ctx context.Context, cfg jetstream.StreamConfig) (*jetstr
 
 // adoptIngest takes over the stream's state: at first opening, and again
 // whenever the streams were reopened below.
-func (q *queue) adoptIngest(info *jetstream.StreamInfo) error {
+func (q *queue) adoptIngest(info *natsjs.StreamInfo) error {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
 	epoch := uint64(info.Created.UnixNano())

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -53,32 +53,11 @@ func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position,
 	if err != nil {
 		return err
 	}
-	subject := wire.Ingest(t)
-	for next := after + 1; next <= last; {
-		msgs, err := q.b.reads.from(ctx, ingestStream(q.tenant), subject, next, readBatch, readBytes)
-		if gap := q.gapAt(epoch, next); gap != nil {
-			return gap
-		}
-		if errors.Is(err, errNoMessage) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, m := range msgs {
-			if m.seq > last {
-				return nil
-			}
-			if err := ctx.Err(); err != nil {
-				return context.Cause(ctx)
-			}
-			if err := handle(wire.DecodeChunk(m.subject, m.header, m.data), mq.NewPosition(epoch, m.seq)); err != nil {
-				return err
-			}
-			next = m.seq + 1
-		}
-	}
-	return nil
+	whole := func(next uint64) error { return q.gapAt(epoch, next) }
+	return q.b.reads.Replay(ctx, ingestStream(q.tenant), jetstream.Subject(ingestSubjects, t), after+1, last, whole,
+		func(m *jetstream.Stored) error {
+			return handle(jetstream.DecodeChunk(m.Subject, m.Header, m.Data), mq.NewPosition(epoch, m.Seq))
+		})
 }
 
 // replayRange checks both ends against what is kept.
@@ -152,12 +131,12 @@ func (b *Broker) PositionAt(ctx context.Context, t tenant.ID, at time.Time) (mq.
 		return mq.Position{}, ctx.Err()
 	}
 	epoch, last := q.stands()
-	m, err := q.b.reads.since(ctx, ingestStream(t), at)
-	if errors.Is(err, errNoMessage) {
+	m, err := q.b.reads.Since(ctx, ingestStream(t), at)
+	if errors.Is(err, jetstream.ErrNoMessage) {
 		return mq.NewPosition(epoch, last), nil
 	}
 	if err != nil {
 		return mq.Position{}, fmt.Errorf("find position in queue of tenant %s: %w", t, err)
 	}
-	return mq.NewPosition(epoch, m.seq-1), nil
+	return mq.NewPosition(epoch, m.Seq-1), nil
 }

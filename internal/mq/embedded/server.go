@@ -12,7 +12,9 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 const (
@@ -35,7 +37,7 @@ type link struct {
 	stopped atomic.Bool
 	pub     *nats.Conn
 	api     *nats.Conn
-	js      jetstream.JetStream
+	js      natsjs.JetStream
 }
 
 // startLink starts the server on dir and connects. lost is called when the
@@ -104,7 +106,7 @@ func (l *link) connect(lost func()) (err error) {
 	if l.api, err = l.dial("api", func() {}); err != nil {
 		return err
 	}
-	l.js, err = jetstream.New(l.api, jetstream.WithDefaultTimeout(apiTimeout))
+	l.js, err = natsjs.New(l.api, natsjs.WithDefaultTimeout(jetstream.APITimeout))
 	return err
 }
 
@@ -134,7 +136,7 @@ func (l *link) restart() error {
 		return err
 	}
 	// A connection may not have noticed yet that it is broken.
-	for end := time.Now().Add(apiTimeout); l.pub.Stats().Reconnects == pub || l.api.Stats().Reconnects == api || l.ready() != nil; {
+	for end := time.Now().Add(jetstream.APITimeout); l.pub.Stats().Reconnects == pub || l.api.Stats().Reconnects == api || l.ready() != nil; {
 		if time.Now().After(end) {
 			return errors.New("reconnect to queue server: no connection in time")
 		}
@@ -148,7 +150,7 @@ func (l *link) restart() error {
 func (l *link) stopServer() {
 	l.stopped.Store(true)
 	srv := l.server.Load()
-	for end := time.Now().Add(apiTimeout); l.storeClosed() && srv.JetStreamConfig() != nil && time.Now().Before(end); {
+	for end := time.Now().Add(jetstream.APITimeout); l.storeClosed() && srv.JetStreamConfig() != nil && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	srv.Shutdown()

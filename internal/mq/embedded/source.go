@@ -191,7 +191,7 @@ func (s *source) redeliver(seq uint64, n int) (*delivery, time.Duration) {
 }
 
 func (s *source) readAgain(seq uint64) (*held, error) {
-	m, err := s.q.b.reads.one(s.c.ctx, ingestStream(s.q.tenant), seq)
+	m, err := s.q.b.reads.One(s.c.ctx, ingestStream(s.q.tenant), seq)
 	if err != nil {
 		if s.c.ctx.Err() == nil {
 			s.q.log.Warn("chunk cannot be read for another attempt", "seq", seq, "error", err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
-	"github.com/wavehouse/wavehouse/internal/mq/wire"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 // fromStream delivers what was read ahead, or reads.
@@ -43,16 +43,16 @@ func (s *source) dropAhead() {
 // long to wait before another try, 0 when something was read or skipped.
 func (s *source) readAhead(next uint64) time.Duration {
 	s.q.mu.Lock()
-	room, generation := s.c.allowance.room(s, s.held, readBytes), s.q.generation
+	room, generation := s.c.allowance.room(s, s.held, jetstream.ReadBytes), s.q.generation
 	s.q.mu.Unlock()
 	if room == 0 {
 		return idle
 	}
-	batch := readBatch
+	batch := jetstream.ReadBatch
 	if room == 1 {
 		batch = 1
 	}
-	msgs, err := s.q.b.reads.from(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, int(room))
+	msgs, err := s.q.b.reads.From(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, int(room))
 	if err != nil {
 		return s.readFailed(next, err)
 	}
@@ -95,7 +95,7 @@ const maxUnread = 5
 // that is damaged is delivered as what is left of it, so that it is parked
 // with a reason and does not stop the queue.
 func (s *source) readFailed(next uint64, err error) time.Duration {
-	if s.c.ctx.Err() != nil || !errors.Is(err, errNoMessage) {
+	if s.c.ctx.Err() != nil || !errors.Is(err, jetstream.ErrNoMessage) {
 		if s.c.ctx.Err() == nil {
 			s.q.log.Warn("queue cannot be read", "seq", next, "error", err)
 		}
@@ -128,13 +128,13 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 
 // bounds asks the stream which sequences it has.
 func (q *queue) bounds(ctx context.Context) (first, last uint64, err error) {
-	info, err := q.b.link.info(ctx, ingestStream(q.tenant))
+	info, err := jetstream.Info(ctx, q.b.link.js, ingestStream(q.tenant))
 	if err != nil {
 		return 0, 0, err
 	}
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-func decoded(m *stored) *held {
-	return &held{seq: m.seq, chunk: wire.DecodeChunk(m.subject, m.header, m.data)}
+func decoded(m *jetstream.Stored) *held {
+	return &held{seq: m.Seq, chunk: jetstream.DecodeChunk(m.Subject, m.Header, m.Data)}
 }

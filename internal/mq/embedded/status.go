@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -32,19 +32,19 @@ func (b *Broker) Status(ctx context.Context) mq.Status {
 }
 
 // states asks for all streams' states; they are missing when that fails.
-func (b *Broker) states(ctx context.Context) map[string]jetstream.StreamState {
+func (b *Broker) states(ctx context.Context) map[string]natsjs.StreamState {
 	infos, err := b.link.listStreams(ctx)
 	if err != nil {
 		b.log.Warn("the store's state is unknown", "error", err)
 	}
-	states := make(map[string]jetstream.StreamState, len(infos))
+	states := make(map[string]natsjs.StreamState, len(infos))
 	for _, info := range infos {
 		states[info.Config.Name] = info.State
 	}
 	return states
 }
 
-func (q *queue) status(states map[string]jetstream.StreamState) mq.TenantStatus {
+func (q *queue) status(states map[string]natsjs.StreamState) mq.TenantStatus {
 	in := states[ingestStream(q.tenant)]
 	st := mq.TenantStatus{
 		Chunks: in.Msgs, Bytes: in.Bytes, Budget: q.current(),
@@ -90,12 +90,12 @@ func (q *queue) oldestPending(ctx context.Context) time.Time {
 	case known:
 		return at
 	}
-	msgs, err := q.b.reads.from(ctx, ingestStream(q.tenant), "", seq, 1, 1)
+	msgs, err := q.b.reads.From(ctx, ingestStream(q.tenant), "", seq, 1, 1)
 	if err != nil {
 		return time.Time{}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.oldestSeq, q.oldest = seq, msgs[0].at
+	q.oldestSeq, q.oldest = seq, msgs[0].At
 	return q.oldest
 }

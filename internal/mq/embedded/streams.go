@@ -9,43 +9,47 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const (
 	ingestPrefix = "INGEST_"
 	letterPrefix = "DLQ_"
+	// What subjects begin with.
+	ingestSubjects = "ingest."
+	letterSubjects = "dlq."
 )
 
 func ingestStream(t tenant.ID) string { return ingestPrefix + string(t) }
 func letterStream(t tenant.ID) string { return letterPrefix + string(t) }
 
-func ingestConfig(t tenant.ID, budget int64, duplicates time.Duration) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: ingestStream(t), Subjects: []string{"ingest." + string(t) + ".>"},
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		Discard: jetstream.DiscardNew, MaxBytes: budget, MaxMsgs: -1, MaxMsgSize: -1,
+func ingestConfig(t tenant.ID, budget int64, duplicates time.Duration) natsjs.StreamConfig {
+	return natsjs.StreamConfig{
+		Name: ingestStream(t), Subjects: []string{ingestSubjects + string(t) + ".>"},
+		Storage: natsjs.FileStorage, Retention: natsjs.LimitsPolicy,
+		Discard: natsjs.DiscardNew, MaxBytes: budget, MaxMsgs: -1, MaxMsgSize: -1,
 		Duplicates: duplicates, AllowDirect: true, Replicas: 1,
 	}
 }
 
-func letterConfig(t tenant.ID, budget int64) jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: letterStream(t), Subjects: []string{"dlq." + string(t) + ".>"},
-		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		Discard: jetstream.DiscardOld, MaxBytes: max(budget/deadLetterShare, 1), MaxMsgs: -1, MaxMsgSize: -1,
+func letterConfig(t tenant.ID, budget int64) natsjs.StreamConfig {
+	return natsjs.StreamConfig{
+		Name: letterStream(t), Subjects: []string{letterSubjects + string(t) + ".>"},
+		Storage: natsjs.FileStorage, Retention: natsjs.LimitsPolicy,
+		Discard: natsjs.DiscardOld, MaxBytes: max(budget/deadLetterShare, 1), MaxMsgs: -1, MaxMsgSize: -1,
 		Duplicates: time.Second, AllowDirect: true, Replicas: 1, AllowAtomicPublish: true,
 	}
 }
 
 // listStreams asks for every stream's configuration and state.
-func (l *link) listStreams(ctx context.Context) ([]*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*apiTimeout)
+func (l *link) listStreams(ctx context.Context) ([]*natsjs.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*jetstream.APITimeout)
 	defer cancel()
 	lister := l.js.ListStreams(ctx)
-	var out []*jetstream.StreamInfo
+	var out []*natsjs.StreamInfo
 	for info := range lister.Info() {
 		out = append(out, info)
 	}
@@ -55,31 +59,13 @@ func (l *link) listStreams(ctx context.Context) ([]*jetstream.StreamInfo, error)
 	return out, nil
 }
 
-// info asks for one stream; with subjects its messages per subject too.
-func (l *link) info(ctx context.Context, name string, opts ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	s, err := l.js.Stream(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", name, err)
-	}
-	if len(opts) == 0 {
-		return s.CachedInfo(), nil
-	}
-	info, err := s.Info(ctx, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", name, err)
-	}
-	return info, nil
-}
-
 // purgeBelow removes everything below seq.
 func (l *link) purgeBelow(ctx context.Context, name string, seq uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, 12*apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jetstream.PurgeTimeout)
 	defer cancel()
 	s, err := l.js.Stream(ctx, name)
 	if err == nil {
-		err = s.Purge(ctx, jetstream.WithPurgeSequence(seq))
+		err = s.Purge(ctx, natsjs.WithPurgeSequence(seq))
 	}
 	if err != nil {
 		return fmt.Errorf("purge stream %s: %w", name, err)
@@ -89,11 +75,11 @@ func (l *link) purgeBelow(ctx context.Context, name string, seq uint64) error {
 
 // create makes a stream that the server does not have. A folder that already
 // holds data of it is one the server could not open: it is left as it is.
-func (l *link) create(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+func (l *link) create(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
 	if err := l.clearLeftover(cfg.Name); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), apiTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jetstream.APITimeout)
 	defer cancel()
 	s, err := l.js.CreateStream(ctx, cfg)
 	if err != nil {

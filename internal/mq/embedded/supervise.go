@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
@@ -69,9 +69,9 @@ func (b *Broker) syncLedgers() {
 // does after a failed write until it is opened again.
 func (b *Broker) lostAnswers(now time.Time) bool {
 	err := fmt.Errorf("%w: no answer in %s", mq.ErrOutcomeUnknown, b.o.lostAfter)
-	lost := b.pubs.failBefore(now.Add(-b.o.lostAfter), err)
-	for q := range lost {
-		q.log.Error("the store does not answer: it is opened again", "stream", ingestStream(q.tenant))
+	lost := b.pubs.FailBefore(now.Add(-b.o.lostAfter), err)
+	for stream := range lost {
+		b.log.Error("the store does not answer: it is opened again", "stream", stream)
 	}
 	return len(lost) > 0
 }
@@ -88,7 +88,7 @@ func (b *Broker) reopen() {
 		return
 	}
 	err := b.link.restart()
-	b.pubs.fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
+	b.pubs.Fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
 	if err != nil {
 		b.log.Error("the store cannot be opened", "error", err)
 		return
@@ -101,7 +101,7 @@ func (b *Broker) onDisconnect() {
 	if b.ctx.Err() != nil || b.pubs == nil {
 		return
 	}
-	b.pubs.fail(fmt.Errorf("%w: the connection was lost", mq.ErrOutcomeUnknown))
+	b.pubs.Fail(fmt.Errorf("%w: the connection was lost", mq.ErrOutcomeUnknown))
 	b.settled.Store(time.Now().Add(settleFor).UnixNano())
 	b.stale.Store(true)
 }
@@ -118,7 +118,7 @@ func (b *Broker) catchUp() {
 
 // drain waits until no message is unanswered; the gate is closed.
 func (b *Broker) drain() bool {
-	for end := time.Now().Add(drainFor); b.pubs.waiting() > 0; {
+	for end := time.Now().Add(drainFor); b.pubs.Waiting() > 0; {
 		if time.Now().After(end) || b.ctx.Err() != nil {
 			return false
 		}
@@ -137,7 +137,7 @@ func (b *Broker) refresh() {
 		b.stale.Store(true) // once more
 		return
 	}
-	byName := map[string]*jetstream.StreamInfo{}
+	byName := map[string]*natsjs.StreamInfo{}
 	for _, info := range infos {
 		byName[info.Config.Name] = info
 	}
@@ -154,11 +154,4 @@ func (b *Broker) refresh() {
 			q.recovered(&q.ingest, err)
 		}
 	}
-}
-
-// waiting counts messages that are not answered.
-func (p *publisher) waiting() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.wait)
 }

@@ -1,4 +1,4 @@
-package wire
+package jetstream
 
 import (
 	"strconv"
@@ -78,7 +78,7 @@ func Size(subject string, h nats.Header, body []byte) int {
 }
 
 func wellFormed(h *mq.Header) bool {
-	return h.Rows > 0 && !h.Received.IsZero() && knownFormat(h.Format) && h.Columns != "" && SafeValue(h.Columns)
+	return h.Rows > 0 && !h.Received.IsZero() && knownFormat(h.Format) && h.Columns != "" && safeValue(h.Columns)
 }
 
 func knownFormat(f string) bool {
@@ -89,7 +89,7 @@ func knownFormat(f string) bool {
 func putRows(h nats.Header, from *mq.Header) {
 	put(h, headerVersion, escapeText(from.Version))
 	put(h, headerFormat, escapeText(from.Format))
-	if SafeValue(from.Columns) {
+	if safeValue(from.Columns) {
 		put(h, headerColumns, from.Columns)
 	}
 	if from.Rows > 0 {

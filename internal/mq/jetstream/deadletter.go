@@ -1,4 +1,4 @@
-package wire
+package jetstream
 
 import (
 	"strconv"

@@ -1,10 +1,10 @@
-package wire
+package jetstream
 
 import "strings"
 
-// SafeValue reports whether s comes back from a header as it was written: a
+// safeValue reports whether s comes back from a header as it was written: a
 // header line ends at a line break, and readers trim spaces around a value.
-func SafeValue(s string) bool {
+func safeValue(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {
 			return false
@@ -16,7 +16,7 @@ func SafeValue(s string) bool {
 // escapeText makes any text a safe header value: control characters, percent
 // signs and spaces at either end become %XX.
 func escapeText(s string) string {
-	if SafeValue(s) && strings.IndexByte(s, '%') < 0 {
+	if safeValue(s) && strings.IndexByte(s, '%') < 0 {
 		return s
 	}
 	out := make([]byte, 0, len(s)+16)

@@ -1,4 +1,4 @@
-package wire
+package jetstream
 
 import (
 	"bufio"
@@ -20,21 +20,21 @@ func TestTableTokens(t *testing.T) {
 	for name, token := range map[string]string{
 		"events": "events", "a.b": "a%2Eb", "a": "a", "": "%", "%": "%25", "é *>": "%C3%A9%20%2A%3E", "A_z-9": "A_z-9", "a\x00\n": "a%00%0A",
 	} {
-		require.Equal(t, token, EscapeTable(name))
-		back, ok := UnescapeTable(token)
+		require.Equal(t, token, escapeTable(name))
+		back, ok := unescapeTable(token)
 		require.True(t, ok, token)
 		require.Equal(t, name, back)
 	}
 	for _, token := range []string{"", "%2", "%2e", "a%", "%%", "a.b", "%41", "é", "%G0"} {
-		_, ok := UnescapeTable(token)
+		_, ok := unescapeTable(token)
 		require.False(t, ok, token)
 	}
 }
 
 func TestSubjects(t *testing.T) {
 	topic := mq.Topic{Tenant: "birch", Table: "a.b"}
-	require.Equal(t, "ingest.birch.a%2Eb", Ingest(topic))
-	require.Equal(t, "dlq.birch.a%2Eb", DeadLetters(topic))
+	require.Equal(t, "ingest.birch.a%2Eb", Subject("ingest.", topic))
+	require.Equal(t, "dlq.birch.a%2Eb", Subject("dlq.", topic))
 	for _, s := range []string{"ingest.birch.a%2Eb", "wh.ingest.3.5.birch.a%2Eb"} {
 		got, ok := ParseTopic(s)
 		require.True(t, ok)
@@ -106,7 +106,7 @@ func TestCanonicalIsWhatIsRead(t *testing.T) {
 	for i, edit := range edits {
 		c := sample()
 		edit(&c)
-		got := DecodeChunk(Ingest(c.Topic), over(t, EncodeChunk(&c)), c.Body)
+		got := DecodeChunk(Subject("ingest.", c.Topic), over(t, EncodeChunk(&c)), c.Body)
 		require.Equal(t, got, Canonical(c), "edit %d", i)
 	}
 	c := DecodeChunk("ingest.birch.t", nil, []byte("junk"))
@@ -129,7 +129,7 @@ func TestTextHeaders(t *testing.T) {
 			b[i] = " %a\r\n\t0\x00\x7f\xff"[rng.IntN(10)]
 		}
 		escaped := escapeText(string(b))
-		require.True(t, SafeValue(escaped), "%q", escaped)
+		require.True(t, safeValue(escaped), "%q", escaped)
 		require.Equal(t, string(b), unescapeText(escaped))
 	}
 	require.Equal(t, "50% of", unescapeText("50% of"), "text of another writer")
@@ -139,9 +139,9 @@ func TestLetterHeaders(t *testing.T) {
 	c := sample()
 	l := mq.DeadLetter{Topic: c.Topic, Header: c.Header, Row: []byte{9}, Error: "line 1\nline 2", Code: "27",
 		At: time.Date(2026, 2, 3, 4, 5, 6, 7, time.UTC), Source: mq.NewPosition(3, 4), SourceRow: 5}
-	require.Equal(t, l, DecodeLetter(DeadLetters(l.Topic), over(t, EncodeLetter(&l)), l.Row))
+	require.Equal(t, l, DecodeLetter(Subject("dlq.", l.Topic), over(t, EncodeLetter(&l)), l.Row))
 	l.Error = strings.Repeat("é", MaxErrorBytes)
-	got := DecodeLetter(DeadLetters(l.Topic), EncodeLetter(&l), l.Row)
+	got := DecodeLetter(Subject("dlq.", l.Topic), EncodeLetter(&l), l.Row)
 	require.Equal(t, strings.Repeat("é", MaxErrorBytes/2), got.Error)
 	require.Equal(t, []string{"3.4.5"}, EncodeLetter(&l)[headerSource], "as stored letters say it")
 	for _, s := range []string{"", "1.2", "a.2.3", "1.b.3", "1.2.c", "1.2.3.4"} {
@@ -165,8 +165,8 @@ func FuzzParseTopic(f *testing.F) {
 		}
 		_, err := tenant.Parse(string(topic.Tenant))
 		require.NoError(t, err)
-		require.True(t, strings.HasSuffix(s, "."+string(topic.Tenant)+"."+EscapeTable(topic.Table)) ||
-			s == string(topic.Tenant)+"."+EscapeTable(topic.Table), "%q", s)
+		require.True(t, strings.HasSuffix(s, "."+string(topic.Tenant)+"."+escapeTable(topic.Table)) ||
+			s == string(topic.Tenant)+"."+escapeTable(topic.Table), "%q", s)
 	})
 }
 

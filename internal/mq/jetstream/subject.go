@@ -1,7 +1,7 @@
-// Package wire is how chunks and dead letters travel on NATS: the subject
-// says the tenant and the table, headers say what the body holds. Every NATS
-// broker shares it, so a message means the same wherever it is stored.
-package wire
+// Package jetstream is what brokers on NATS share: how chunks and dead letters
+// travel, so that a message means the same wherever it is stored, publishing
+// with answers, reading by sequence, and a store of dead letters.
+package jetstream
 
 import (
 	"strings"
@@ -16,19 +16,14 @@ const upperHex = "0123456789ABCDEF"
 // have an empty token. No escaped name is a lone percent sign.
 const emptyTable = "%"
 
-// Ingest returns the subject of a chunk of topic t.
-func Ingest(t mq.Topic) string {
-	return "ingest." + string(t.Tenant) + "." + EscapeTable(t.Table)
+// Subject is what topic t is called below prefix, which ends with a dot.
+func Subject(prefix string, t mq.Topic) string {
+	return prefix + string(t.Tenant) + "." + escapeTable(t.Table)
 }
 
-// DeadLetters returns the subject of a dead letter of topic t.
-func DeadLetters(t mq.Topic) string {
-	return "dlq." + string(t.Tenant) + "." + EscapeTable(t.Table)
-}
-
-// EscapeTable makes any table name one subject token of A–Z a–z 0–9 _ - and
+// escapeTable makes any table name one subject token of A–Z a–z 0–9 _ - and
 // %XX. Different names have different tokens.
-func EscapeTable(name string) string {
+func escapeTable(name string) string {
 	if name == "" {
 		return emptyTable
 	}
@@ -48,13 +43,13 @@ func EscapeTable(name string) string {
 	return string(out)
 }
 
-// UnescapeTable reads a token of EscapeTable; ok is false for any other.
-func UnescapeTable(token string) (name string, ok bool) {
+// unescapeTable reads a token of escapeTable; ok is false for any other.
+func unescapeTable(token string) (name string, ok bool) {
 	if token == emptyTable {
 		return "", true
 	}
 	name, ok = unescape(token)
-	return name, ok && EscapeTable(name) == token
+	return name, ok && escapeTable(name) == token
 }
 
 // ParseTopic reads tenant and table from the last two tokens of a subject.
@@ -71,7 +66,7 @@ func ParseTopic(subject string) (mq.Topic, bool) {
 	if err != nil {
 		return mq.Topic{}, false
 	}
-	name, ok := UnescapeTable(token)
+	name, ok := unescapeTable(token)
 	return mq.Topic{Tenant: t, Table: name}, ok
 }
 
