@@ -33,9 +33,9 @@ directory with many. WH_SETTINGS_DIR names the directory when no argument does.`
 			return err
 		}
 		for _, file := range files {
-			fmt.Fprintln(t.out, file)
+			t.printf("%s\n", file)
 		}
-		fmt.Fprintln(t.err, "Written. Next: add roles and a policy, then `wavehouse validate "+dir+"`.")
+		t.sayf("Written. Next: add roles and a policy, then `wavehouse validate %s`.", dir)
 		return nil
 	}
 	return cmd

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ or default. Secrets are masked. With --reference it prints what every key means.
 		}
 		boot, warnings, err := config.Load(t.env, nil)
 		for _, warning := range warnings {
-			fmt.Fprintln(t.err, t.yellow("warning:"), warning)
+			t.sayf("%s %s", t.yellow("warning:"), warning)
 		}
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func (s devServer) Run(ctx context.Context, o dev.ServerOptions, ready func()) e
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	logger, err := telemetry.NewLogger(log, telemetry.LogOptions{Level: boot.Log.Level, Format: "json"})
 	if err != nil {
 		return fmt.Errorf("log: %w", err)

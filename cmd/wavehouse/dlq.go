@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,30 +115,27 @@ func listTables(ctx context.Context, t *terminal, client *opsClient, asJSON bool
 	if asJSON {
 		return printJSON(t.out, stats)
 	}
-	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "TABLE\tDEAD LETTERS")
+	rows := [][]string{{"TABLE", "DEAD LETTERS"}}
 	for _, table := range slices.Sorted(maps.Keys(stats.Tables)) {
-		fmt.Fprintf(out, "%s\t%d\n", printable(table), stats.Tables[table])
+		rows = append(rows, []string{printable(table), strconv.FormatUint(stats.Tables[table], 10)})
 	}
-	fmt.Fprintf(out, "(all)\t%d\n", stats.Total)
-	return out.Flush()
+	t.table(append(rows, []string{"(all)", strconv.FormatUint(stats.Total, 10)}))
+	return nil
 }
 
 func printPage(t *terminal, page parkedPage, asJSON bool) error {
 	if asJSON {
 		return printJSON(t.out, page)
 	}
-	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "ID\tPARKED\tCODE\tERROR\tROW")
+	rows := [][]string{{"ID", "PARKED", "CODE", "ERROR", "ROW"}}
 	for _, row := range page.Rows {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", row.ID, row.At.UTC().Format(time.RFC3339), printable(row.Code),
-			short(row.Error, 60), short(row.text(), 80))
+		rows = append(rows, []string{
+			row.ID, row.At.UTC().Format(time.RFC3339), printable(row.Code), short(row.Error, 60), short(row.text(), 80),
+		})
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
+	t.table(rows)
 	if page.Cursor != "" {
-		fmt.Fprintln(t.err, "there are more: --cursor", page.Cursor)
+		t.sayf("there are more: --cursor %s", page.Cursor)
 	}
 	return nil
 }
@@ -212,13 +207,10 @@ func printRow(t *terminal, row parkedRow, asJSON bool) error {
 	if asJSON {
 		return printJSON(t.out, row)
 	}
-	out := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	for _, field := range [][2]string{
-		{"id", row.ID}, {"table", row.Table}, {"code", row.Code}, {"error", row.Error},
+	t.table([][]string{
+		{"id", printable(row.ID)}, {"table", printable(row.Table)}, {"code", printable(row.Code)}, {"error", printable(row.Error)},
 		{"received", row.Received.UTC().Format(time.RFC3339Nano)}, {"parked", row.At.UTC().Format(time.RFC3339Nano)},
-		{"source", string(row.Source)}, {"row", row.text()},
-	} {
-		fmt.Fprintf(out, "%s\t%s\n", field[0], printable(field[1]))
-	}
-	return out.Flush()
+		{"source", printable(string(row.Source))}, {"row", printable(row.text())},
+	})
+	return nil
 }

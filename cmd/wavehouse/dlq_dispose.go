@@ -49,7 +49,7 @@ func (f selectFlags) selector(ids []string) (selected, error) {
 
 // confirm asks on a terminal; it is false when the answer is no.
 func (t *terminal) confirm(question string) bool {
-	fmt.Fprintf(t.err, "%s [y/N] ", question)
+	_, _ = fmt.Fprintf(t.err, "%s [y/N] ", question)
 	line, _ := bufio.NewReader(t.in).ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes"
@@ -143,7 +143,7 @@ func replay(ctx context.Context, t *terminal, client *opsClient, s selected, asJ
 			break
 		}
 		if t.interactive {
-			fmt.Fprintf(t.err, "replayed %d, failed %d …\n", sum.Replayed, sum.Failed)
+			t.sayf("replayed %d, failed %d …", sum.Replayed, sum.Failed)
 		}
 	}
 	return printReplay(t, sum, asJSON)
@@ -156,16 +156,16 @@ func printReplay(t *terminal, sum replaySum, asJSON bool) error {
 		}
 	} else {
 		for _, f := range sum.Failures {
-			fmt.Fprintf(t.out, "%s  %s  %s\n", f.ID, f.Code, printable(f.Error))
+			t.printf("%s  %s  %s\n", f.ID, f.Code, printable(f.Error))
 		}
 		if sum.Truncated {
-			fmt.Fprintln(t.out, "… and more")
+			t.printf("… and more\n")
 		}
 		verb := "replayed"
 		if sum.DryRun {
 			verb = "would replay"
 		}
-		fmt.Fprintf(t.out, "%s %d, failed %d, remaining %d\n", verb, sum.Replayed, sum.Failed, sum.Remaining)
+		t.printf("%s %d, failed %d, remaining %d\n", verb, sum.Replayed, sum.Failed, sum.Remaining)
 	}
 	if sum.Failed > 0 {
 		return &silentError{fmt.Errorf("%d rows did not go back", sum.Failed)}
@@ -230,6 +230,6 @@ func discard(ctx context.Context, t *terminal, client *opsClient, s selected, as
 	if asJSON {
 		return printJSON(t.out, sum)
 	}
-	fmt.Fprintf(t.out, "discarded %d, remaining %d\n", sum.Discarded, sum.Remaining)
+	t.printf("discarded %d, remaining %d\n", sum.Discarded, sum.Remaining)
 	return nil
 }

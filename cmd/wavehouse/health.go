@@ -55,9 +55,9 @@ func askHealth(ctx context.Context, t *terminal, url string, timeout time.Durati
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", url, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	fmt.Fprintln(t.out, strings.TrimSpace(string(body)))
+	t.printf("%s\n", strings.TrimSpace(string(body)))
 	if response.StatusCode != http.StatusOK {
 		return &silentError{fmt.Errorf("%s answered %s", url, response.Status)}
 	}

@@ -132,7 +132,7 @@ func (c *opsClient) ask(ctx context.Context, method, path string, query url.Valu
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", c.base, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxOpsAnswer))
 	if err != nil {
 		return fmt.Errorf("read the answer of %s: %w", c.base, err)

@@ -63,7 +63,7 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 	if known || len(report.Known) == 0 {
 		for _, finding := range report.Findings {
 			if finding.Severity == settings.SeverityError {
-				fmt.Fprintln(t.err, t.red(finding.String()))
+				t.sayf("%s", t.red(finding.String()))
 			}
 		}
 	}

@@ -88,9 +88,9 @@ func explain(ctx context.Context, t *terminal, o explainOptions) error {
 		return encoder.Encode(answer)
 	}
 	if o.role != "" && !answer.Admin && !slices.Contains(snapshot.Roles, o.role) {
-		fmt.Fprintln(t.err, t.yellow("warning:"), fmt.Sprintf("the role %q is not in roles.json", o.role))
+		t.sayf("%s the role %q is not in roles.json", t.yellow("warning:"), o.role)
 	}
-	printExplanation(t.out, answer)
+	t.explain(answer)
 	return nil
 }
 
@@ -172,9 +172,9 @@ func described(dir, name string) (table *schema.Table, file string) {
 	return nil, ""
 }
 
-func printExplanation(w io.Writer, e explained) {
+func (t *terminal) explain(e explained) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%-16s%s\n", name, fmt.Sprintf(format, args...))
+		t.printf("%-16s%s\n", name, fmt.Sprintf(format, args...))
 	}
 	line("tenant", "%s", e.Tenant)
 	line("table", "%s", e.Table)
@@ -189,9 +189,9 @@ func printExplanation(w io.Writer, e explained) {
 	}
 	line("role", "%s", role)
 	line("column types", "%s", e.Types)
-	fmt.Fprintln(w)
+	t.printf("\n")
 	printSelect(line, e.Select)
-	fmt.Fprintln(w)
+	t.printf("\n")
 	printInsert(line, e.Insert)
 }
 

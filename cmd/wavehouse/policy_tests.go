@@ -90,18 +90,18 @@ func printPolicyTests(t *terminal, result policyTests, asJSON bool) error {
 		return encoder.Encode(result)
 	}
 	for _, finding := range result.Findings {
-		fmt.Fprintln(t.out, t.red(finding.String()))
+		t.printf("%s\n", t.red(finding.String()))
 	}
 	for _, outcome := range result.Tests {
 		verdict := t.green("ok  ")
 		if !outcome.OK {
 			verdict = t.red("FAIL")
 		}
-		fmt.Fprintf(t.out, "%s %s:%d: %s\n", verdict, outcome.File, outcome.Line, outcome.Name)
+		t.printf("%s %s:%d: %s\n", verdict, outcome.File, outcome.Line, outcome.Name)
 		for _, failure := range outcome.Failures {
-			fmt.Fprintf(t.out, "       %s\n", failure)
+			t.printf("       %s\n", failure)
 		}
 	}
-	fmt.Fprintf(t.err, "%d passed, %d failed\n", result.Passed, result.Failed)
+	t.sayf("%d passed, %d failed", result.Passed, result.Failed)
 	return nil
 }

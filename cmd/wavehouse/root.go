@@ -33,6 +33,8 @@ policies, and streams rows live.`,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		PersistentPostRunE: func(*cobra.Command, []string) error { return t.failed },
 	}
 	root.SetOut(t.out)
 	root.SetErr(t.err)

@@ -126,16 +126,16 @@ func printReport(t *terminal, report settings.Report, o validateOptions, checked
 	}
 	for _, id := range slices.Sorted(maps.Keys(adopted)) {
 		if report.Shape == settings.ShapeNested {
-			fmt.Fprintf(t.out, "// %s/config.json\n", id)
+			t.printf("// %s/config.json\n", id)
 		}
-		fmt.Fprintf(t.out, "%s", adopted[id])
+		t.printf("%s", adopted[id])
 	}
 	for _, finding := range report.Findings {
 		paint := t.red
 		if finding.Severity == settings.SeverityWarning {
 			paint = t.yellow
 		}
-		fmt.Fprintln(t.out, paint(finding.String()))
+		t.printf("%s\n", paint(finding.String()))
 	}
 	verdict := t.green("valid:")
 	switch {
@@ -144,7 +144,7 @@ func printReport(t *terminal, report settings.Report, o validateOptions, checked
 	case !checked:
 		verdict = t.yellow("not checked in full:")
 	}
-	fmt.Fprintln(t.err, verdict, o.dir)
+	t.sayf("%s %s", verdict, o.dir)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -25,9 +24,9 @@ func newVersion(t *terminal, build telemetry.Build) *cobra.Command {
 		if asJSON {
 			return json.NewEncoder(t.out).Encode(build)
 		}
-		_, err = fmt.Fprintf(t.out, "wavehouse %s (commit %s, built %s, %s)\n",
+		t.printf("wavehouse %s (commit %s, built %s, %s)\n",
 			build.Version, build.GitCommit, build.BuildTime, build.GoVersion)
-		return err
+		return nil
 	}
 	return cmd
 }
