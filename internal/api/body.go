@@ -53,7 +53,7 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, 
 	if err != nil {
 		return nil, nil, err
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	body, err = b.readAll(reader, id, limit, r.ContentLength, encoding)
 	held := int64(cap(body))
 	if err != nil {

@@ -165,7 +165,7 @@ func streamProblem(e *stream.Error, err error) *Problem {
 	}
 	p := problem(status, e.Code, e.Message).because(err)
 	if e.RetryAfter > 0 {
-		p.retryable(e.RetryAfter)
+		return p.retryable(e.RetryAfter)
 	}
 	return p
 }

@@ -137,7 +137,7 @@ func (s *Server) readRows(ctx context.Context, c *call, statement clickhouse.Req
 	if err != nil {
 		return nil, "", err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if result, err = response.ReadAll(); err != nil {
 		return nil, "", fmt.Errorf("read result: %w", err)
 	}

@@ -162,7 +162,8 @@ func answerReplay(result letters.Replayed, dry bool) replayAnswer {
 // replayProblem is the answer of a replay that was cut short: it says how far
 // it came.
 func replayProblem(err error, answer replayAnswer) error {
-	if own := lettersProblem(err); own != err {
+	var own *Problem
+	if errors.As(lettersProblem(err), &own) {
 		return own
 	}
 	var whole *ingest.Error

@@ -59,7 +59,7 @@ func (s *Server) runStatement(ctx context.Context, c *call, pool *clickhouse.Poo
 	if err != nil {
 		return nil, nil, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	result, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read result: %w", err)

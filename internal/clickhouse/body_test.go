@@ -42,7 +42,9 @@ func TestAServerWithoutMarksAppendsALine(t *testing.T) {
 	rows := strings.Repeat("1\tsome row\n", 10_000)
 	for name, wrap := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader} {
 		got, err := io.ReadAll(bodyOf("", rows+"Code: 395. DB::Exception: boom. (X)\n", wrap))
-		require.Equal(t, 395, err.(*Error).Code, name)
+		var failure *Error
+		require.ErrorAs(t, err, &failure, name)
+		require.Equal(t, 395, failure.Code, name)
 		require.Equal(t, strings.TrimSuffix(rows, "\n"), string(got), name)
 
 		quoted := rows + "2\tCode: 395. DB::Exception: quoted in a row\n"

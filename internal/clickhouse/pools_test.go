@@ -155,13 +155,13 @@ func TestAFileThatCannotBeReadIsItsTenantsFault(t *testing.T) {
 func TestPingSaysWhichPoolAnswers(t *testing.T) {
 	s := clickhousetest.Start(t)
 	proxy := clickhousetest.NewTCPProxy(t, s.NativeAddr)
-	good, down, wrong, hung := configOf(s), configOf(s), configOf(s), configOf(s)
+	good, down, hung := configOf(s), configOf(s), configOf(s)
 	down.Addr = proxy.Addr()
 	proxy.Refuse()
 	// The library that clickhouse-dev runs aborts on a refused native login, so
 	// it is tried once.
 	brittle := clickhousetest.StartPrivate(t)
-	wrong = configOf(brittle)
+	wrong := configOf(brittle)
 	wrong.Username, wrong.Password = clickhousetest.SecuredUser, "not-the-one"
 	hanging := clickhousetest.NewTCPProxy(t, s.NativeAddr)
 	hanging.Hang()

@@ -12,7 +12,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// ErrUnavailable: the store cannot answer. Whether it did what was asked is
+// ErrUnavailable says that the store cannot answer. Whether it did what was asked is
 // not known: a claim that was made lapses by itself.
 var ErrUnavailable = errors.New("the store of seen ids is unavailable")
 

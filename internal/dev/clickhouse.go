@@ -139,7 +139,7 @@ func (c *clickhouse) start() (*exec.Cmd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open ClickHouse's log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, ownGroup()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *clickhouse) query(ctx context.Context, statement string) (string, error
 		}
 		return "", err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
 	if err != nil {
 		return "", err
@@ -241,8 +241,10 @@ func freePort(wanted int) int {
 		if err != nil {
 			continue
 		}
-		defer listener.Close()
-		return listener.Addr().(*net.TCPAddr).Port
+		_ = listener.Close()
+		if addr, ok := listener.Addr().(*net.TCPAddr); ok {
+			return addr.Port
+		}
 	}
 	return wanted
 }

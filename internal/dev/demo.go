@@ -184,7 +184,7 @@ func (l *demoLoader) try(ctx context.Context, rows []byte) (answer string, retry
 	if err != nil {
 		return err.Error(), true, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(bufio.NewReader(io.LimitReader(response.Body, 1<<20)))
 	if err != nil {
 		return "", false, err

@@ -25,7 +25,7 @@ func (p *progress) line(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.endLocked()
-	fmt.Fprintf(p.out, format+"\n", args...)
+	p.print(format+"\n", args...)
 }
 
 // update replaces the current line.
@@ -36,12 +36,15 @@ func (p *progress) update(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = true
-	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
+	p.print("\r\x1b[K"+format, args...)
 }
+
+// print drops errors: who does not listen misses it.
+func (p *progress) print(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }
 
 func (p *progress) endLocked() {
 	if p.open {
-		fmt.Fprintln(p.out)
+		p.print("\n")
 		p.open = false
 	}
 }

@@ -181,7 +181,7 @@ func TestC052FiftyCopiesAtOnce(t *testing.T) {
 	r := newDedupeRig(t)
 	var all []<-chan outcome
 	for range 50 {
-		all = append(all, later(r.Gate, t.Context(), r.request(record.JSON, ingesttest.Line("a"))))
+		all = append(all, later(t.Context(), r.Gate, r.request(record.JSON, ingesttest.Line("a"))))
 	}
 	accepted := 0
 	for _, done := range all {
@@ -201,10 +201,10 @@ func TestDedupeWaitsForTheOtherRequest(t *testing.T) {
 	r := newDedupeRig(t)
 	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: r.store, Lease: testLease, InFlightWait: time.Minute})
 	r.queue.hold = make(chan struct{})
-	first := later(r.Gate, t.Context(), r.request(record.JSON, ingesttest.Line("a")))
+	first := later(t.Context(), r.Gate, r.request(record.JSON, ingesttest.Line("a")))
 	waitFor(t, "the first publish", func() bool { return r.queue.count() == 1 })
 	// The second has one id of the first's, and publishes its own at once.
-	second := later(r.Gate, t.Context(), r.request(record.JSON, array(0, 1)[:len(array(0, 1))-1]+","+ingesttest.Line("a")+"]"))
+	second := later(t.Context(), r.Gate, r.request(record.JSON, array(0, 1)[:len(array(0, 1))-1]+","+ingesttest.Line("a")+"]"))
 	r.queue.hold <- struct{}{}
 	require.NoError(t, (<-first).err)
 	r.queue.hold <- struct{}{}

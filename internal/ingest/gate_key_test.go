@@ -69,7 +69,7 @@ func TestKeyUnderWay(t *testing.T) {
 	r.queue.hold = make(chan struct{})
 	q := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("a"))
 	q.Key = "k"
-	first := later(r.Gate, t.Context(), q)
+	first := later(t.Context(), r.Gate, q)
 	waitFor(t, "the first publish", func() bool { return r.queue.count() == 1 })
 	_, err := r.keyed("k", ingesttest.Line("a"))
 	r.failed(err, ingest.CodeKeyInFlight, testLease)

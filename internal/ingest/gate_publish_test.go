@@ -25,11 +25,11 @@ func TestGateSharesOnePublish(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	g := ingest.NewGate(ingest.GateOptions{Broker: q, Metrics: reg})
 	table := ingesttest.Pages()
-	first := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
+	first := later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	var rest []<-chan outcome
 	for i := 1; i < 64; i++ {
-		rest = append(rest, later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line(fmt.Sprint(i)))))
+		rest = append(rest, later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line(fmt.Sprint(i)))))
 	}
 	waitFor(t, "all rows to wait", func() bool { return g.Gathered() == 63 })
 	assert.GreaterOrEqual(t, waiting(t, reg), float64(64*20))
@@ -64,10 +64,10 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	table := ingesttest.Pages()
-	done := []<-chan outcome{later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 100)))}
+	done := []<-chan outcome{later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 100)))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	for i := 1; i <= 11; i++ {
-		done = append(done, later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(100*i, 100*i+100))))
+		done = append(done, later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(100*i, 100*i+100))))
 	}
 	waitFor(t, "a full chunk to leave while the first is still out", func() bool { return q.count() == 2 })
 	close(q.hold)
@@ -90,11 +90,11 @@ func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	table := ingesttest.Pages()
-	done := []<-chan outcome{later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))}
+	done := []<-chan outcome{later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	for i := 1; i <= 12; i++ {
 		body := fmt.Sprintf(`{"event_id":"%d","page":"%s"}`, i, strings.Repeat("p", 100<<10))
-		done = append(done, later(g, t.Context(), ingesttest.Request(table, record.JSON, body)))
+		done = append(done, later(t.Context(), g, ingesttest.Request(table, record.JSON, body)))
 	}
 	waitFor(t, "two full chunks to leave", func() bool { return q.count() == 3 })
 	close(q.hold)
@@ -119,7 +119,7 @@ func TestGateKeepsTablesTenantsAndColumnSetsApart(t *testing.T) {
 	}
 	var done []<-chan outcome
 	for i, r := range requests {
-		done = append(done, later(g, t.Context(), r))
+		done = append(done, later(t.Context(), g, r))
 		waitFor(t, "a publish of its own", func() bool { return q.count() == i+1 })
 	}
 	close(q.hold)
@@ -150,11 +150,11 @@ func TestGateFailedChunkFailsItsRequestsAlone(t *testing.T) {
 			}}
 			g := ingest.NewGate(ingest.GateOptions{Broker: q})
 			table := ingesttest.Pages()
-			first := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
+			first := later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 			waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 			bad := []<-chan outcome{
-				later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("1"))),
-				later(g, t.Context(), ingesttest.Request(table, record.JSON, array(2, 4))),
+				later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("1"))),
+				later(t.Context(), g, ingesttest.Request(table, record.JSON, array(2, 4))),
 			}
 			waitFor(t, "the others to wait", func() bool { return g.Gathered() == 3 })
 			close(q.hold)
@@ -183,11 +183,11 @@ func TestGateCallerThatGoesAwayLeavesOthersAlone(t *testing.T) {
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	table := ingesttest.Pages()
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := later(g, ctx, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
+	gone := later(ctx, g, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
-	leader := later(g, ctx, ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
+	leader := later(ctx, g, ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
 	waitFor(t, "the next chunk", func() bool { return g.Gathered() == 1 })
-	stays := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("2")))
+	stays := later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("2")))
 	waitFor(t, "a follower", func() bool { return g.Gathered() == 2 })
 	cancel()
 	close(q.hold)
@@ -278,7 +278,7 @@ func TestGateMemoryIsBoundedPerTenant(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q, MaxWaitingPerTenant: 2000, MaxWaiting: 1 << 20})
 	table := ingesttest.Pages()
-	first := later(g, t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
+	first := later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	_, err := g.Ingest(t.Context(), ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80)))
 	require.ErrorIs(t, err, mq.ErrFull)
@@ -287,7 +287,7 @@ func TestGateMemoryIsBoundedPerTenant(t *testing.T) {
 	assert.Equal(t, ingest.CodeQueueFull, e.Code)
 	other := ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 80))
 	other.Tenant = cedar
-	second := later(g, t.Context(), other)
+	second := later(t.Context(), g, other)
 	waitFor(t, "the other tenant's publish", func() bool { return q.count() == 2 })
 	close(q.hold)
 	require.NoError(t, (<-first).err)
@@ -300,7 +300,7 @@ func TestGateCloseWaitsForThoseInside(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	table := ingesttest.Pages()
-	inside := later(g, t.Context(), ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
+	inside := later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("1")))
 	waitFor(t, "the publish", func() bool { return q.count() == 1 })
 	brief, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -89,7 +89,7 @@ type outcome struct {
 	err    error
 }
 
-func later(g *ingest.Gate, ctx context.Context, r ingest.Request) <-chan outcome {
+func later(ctx context.Context, g *ingest.Gate, r ingest.Request) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
 		result, err := g.Ingest(ctx, r)

@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// MaxChunkRows and MaxChunkBytes bound a chunk: large enough that a write
+	// MaxChunkRows bounds a chunk: large enough that a write
 	// to disk is shared by many rows, small enough to fit a message.
-	MaxChunkRows  = 1000
+	MaxChunkRows = 1000
+	// MaxChunkBytes is that bound in bytes.
 	MaxChunkBytes = 512 << 10
 	// rowOverhead is what a row costs in memory beside its bytes.
 	rowOverhead = 16

@@ -121,7 +121,7 @@ func (j job) around(at int) []job {
 func (j job) token() string {
 	h := sha256.New()
 	topic := j.spans[0].c.topic
-	fmt.Fprintf(h, "%s\x00%s\x00%s\x00", topic.Tenant, topic.Table, j.shape.columns)
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%s\x00", topic.Tenant, topic.Table, j.shape.columns)
 	var b []byte
 	for _, s := range j.spans {
 		b = s.c.key.pos.AppendBinary(b[:0])

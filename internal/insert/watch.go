@@ -23,7 +23,7 @@ const (
 	maxWatchedRows = 20_000
 )
 
-// ErrTooManyWatches: as many callers wait for their rows as may.
+// ErrTooManyWatches says that as many callers wait for their rows as may.
 var ErrTooManyWatches = errors.New("too many requests wait for their rows to be inserted")
 
 // ParkedRow is a row that ClickHouse refused: it is a dead letter.

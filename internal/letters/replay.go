@@ -37,7 +37,7 @@ const (
 	CodeUnreadable = "dlq.unreadable"
 )
 
-// ErrBusy: the table's dead letters are being replayed or discarded.
+// ErrBusy says that the table's dead letters are being replayed or discarded.
 var ErrBusy = errors.New("the dead letters of the table are being replayed or discarded")
 
 // Options are what a Replayer is made with.

@@ -194,12 +194,10 @@ func booleanOf(value any) (scalar, error) {
 	return scalar{}, fmt.Errorf("want true or false, not %s", describe(value))
 }
 
-// Bounds of ClickHouse's date types.
-var (
-	firstDay   = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)
-	lastDay    = time.Date(2299, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
-	firstShort = time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
-	lastShort  = time.Date(2149, 6, 6, 0, 0, 0, 0, time.UTC)
+// Bounds of ClickHouse's Date32, Date and DateTime64.
+const (
+	firstYear, lastYear = 1900, 2299
+	firstDate, lastDate = "1970-01-01", "2149-06-06"
 )
 
 func dateOf(s string) (scalar, error) {
@@ -208,9 +206,9 @@ func dateOf(s string) (scalar, error) {
 		return scalar{}, fmt.Errorf("want a date like 2026-03-24, not %q", excerpt.Of(s))
 	}
 	switch {
-	case day.Before(firstDay) || day.After(lastDay):
+	case day.Year() < firstYear || day.Year() > lastYear:
 		return scalar{}, fmt.Errorf("the date %s is out of range: want 1900-01-01 to 2299-12-31", s)
-	case day.Before(firstShort) || day.After(lastShort):
+	case s < firstDate || s > lastDate:
 		return scalar{text: s, typ: "Date32"}, nil
 	}
 	return scalar{text: s, typ: "Date"}, nil
@@ -227,7 +225,7 @@ func datetimeOf(s string) (scalar, error) {
 			continue
 		}
 		at = at.UTC()
-		if at.Before(firstDay) || at.After(lastDay) {
+		if at.Year() < firstYear || at.Year() > lastYear {
 			return scalar{}, fmt.Errorf("the time %q is out of range: want the years 1900 to 2299", excerpt.Of(s))
 		}
 		return scalar{text: at.Format("2006-01-02 15:04:05.000000"), typ: datetimeType}, nil

@@ -130,7 +130,7 @@ func (n *node) decide(fields [][]byte) outcome {
 	case n.foreign:
 		return undecided
 	}
-	return n.Predicate.holds(n.codec, fields[n.field])
+	return n.holds(n.codec, fields[n.field])
 }
 
 func negate(o outcome) outcome {

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +43,7 @@ func FuzzCount(f *testing.F) {
 			return // an empty line may be a record
 		}
 		if d.Err() == nil && count != records {
-			t.Fatal(fmt.Sprintf("%d counted, %d read of %q", count, records, body))
+			t.Fatalf("%d counted, %d read of %q", count, records, body)
 		}
 	})
 }

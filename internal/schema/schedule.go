@@ -99,7 +99,7 @@ func (s *Store) startSome(waiting []*entry) []*entry {
 }
 
 func (s *Store) mayStart(e *entry) bool {
-	return s.active < maxAtOnce && s.perServer[e.server] < maxPerServer && (e.lastErr == nil || s.schedule.distrusted < maxDistrusted)
+	return s.active < maxAtOnce && s.perServer[e.server] < maxPerServer && (e.lastErr == nil || s.distrusted < maxDistrusted)
 }
 
 func (s *Store) startLocked(e *entry, othersWait bool) {
@@ -112,7 +112,7 @@ func (s *Store) startLocked(e *entry, othersWait bool) {
 	s.active++
 	s.perServer[e.server]++
 	if e.distrusted = e.lastErr != nil; e.distrusted {
-		s.schedule.distrusted++
+		s.distrusted++
 	}
 	c, previous := e.current, e.catalogue
 	s.running.Go(func() { s.run(ctx, e, c, previous) })
@@ -127,7 +127,7 @@ func (s *Store) endLocked(e *entry) {
 		delete(s.perServer, e.server)
 	}
 	if e.distrusted {
-		s.schedule.distrusted--
+		s.distrusted--
 	}
 	s.poke()
 }
@@ -176,9 +176,10 @@ func (h dueHeap) Swap(i, j int) {
 
 // Push adds at the end.
 func (h *dueHeap) Push(x any) {
-	e := x.(*entry)
-	e.index = len(*h)
-	*h = append(*h, e)
+	if e, ok := x.(*entry); ok {
+		e.index = len(*h)
+		*h = append(*h, e)
+	}
 }
 
 // Pop takes from the end.

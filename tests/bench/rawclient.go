@@ -175,7 +175,7 @@ func hammerOne(addr string, deadline time.Time, pace time.Duration, next func(i 
 	if err != nil {
 		return mine, err
 	}
-	defer conn.conn.Close()
+	defer func() { _ = conn.conn.Close() }()
 	for now := time.Now(); now.Before(deadline); {
 		if pace > 0 {
 			// Slots are random, so that the clients do not move in step.

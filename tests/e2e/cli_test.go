@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +26,7 @@ func cli(t *testing.T, env []string, args ...string) result {
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
-	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+	if exited := (*exec.ExitError)(nil); !errors.As(err, &exited) {
 		require.NoError(t, err)
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}

@@ -6,11 +6,11 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wavehouse/wavehouse/tests/harness"
 )
@@ -23,7 +23,8 @@ func vanish(t *testing.T, conn net.Conn) {
 	require.NoError(t, err)
 	var failed error
 	require.NoError(t, raw.Control(func(fd uintptr) {
-		failed = syscall.AttachLsf(int(fd), []syscall.SockFilter{*syscall.LsfStmt(syscall.BPF_RET|syscall.BPF_K, 0)})
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K}})
 	}))
 	require.NoError(t, failed)
 }

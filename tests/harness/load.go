@@ -22,7 +22,6 @@ type Load struct {
 	stop    chan struct{}
 	clients sync.WaitGroup
 	next    atomic.Int64
-	refused atomic.Int64
 
 	mu       sync.Mutex
 	answered map[string]bool

@@ -165,7 +165,7 @@ func (s *Server) TryDo(method, path, body string, headers ...string) (Answer, er
 	if err != nil {
 		return Answer{}, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	data, err := io.ReadAll(response.Body)
 	return Answer{response.StatusCode, response.Header, string(data)}, err
 }

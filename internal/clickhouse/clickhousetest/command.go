@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"syscall"
 )
 
@@ -31,9 +30,9 @@ func (p *process) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// devTool builds cmd/clickhouse-dev, once per test binary. The lock is for the
-// test binaries that run beside this one.
-var devTool = sync.OnceValues(func() (string, error) {
+// buildDevTool builds cmd/clickhouse-dev. The lock is for the test binaries that
+// run beside this one.
+func buildDevTool() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -49,7 +48,7 @@ var devTool = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("lock the tools' directory: %w", err)
 	}
-	defer lock.Close()
+	defer func() { _ = lock.Close() }()
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock the tools' directory: %w", err)
 	}
@@ -61,7 +60,7 @@ var devTool = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build clickhouse-dev: %w: %s", err, out)
 	}
 	return tool, nil
-})
+}
 
 func hasLibrary(root string) bool {
 	found, _ := filepath.Glob(filepath.Join(root, ".cache", "clickhouse", "*", "libchdb.so"))

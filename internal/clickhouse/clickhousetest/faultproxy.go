@@ -115,7 +115,7 @@ func NewFaultProxy(t testing.TB, target string) *FaultProxy {
 	p.TCPProxy = NewTCPProxy(t, l.Addr().String())
 	t.Cleanup(func() {
 		cancel()
-		server.Close()
+		_ = server.Close()
 		<-done
 	})
 	return p

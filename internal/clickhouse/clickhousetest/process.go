@@ -161,7 +161,7 @@ func (p *process) stop() {
 	if p.cmd == nil {
 		return
 	}
-	p.stdin.Close()
+	_ = p.stdin.Close()
 	select {
 	case <-p.gone:
 	case <-time.After(30 * time.Second):
@@ -180,7 +180,7 @@ func (p *process) kill() {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.gone
-	p.stdin.Close()
+	_ = p.stdin.Close()
 	p.cmd = nil
 }
 

@@ -11,12 +11,13 @@
 package clickhousetest
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -112,9 +113,15 @@ func (s *Server) mustBePrivate(t testing.TB, what string) {
 	}
 }
 
-// sharedServer is started once per test binary: it takes longer to start than
-// most tests run.
-var sharedServer = sync.OnceValues(func() (*Server, error) {
+// Once per test binary: a server takes longer to start than most tests run.
+//
+//nolint:gochecknoglobals // the tests of a binary have nothing but this in common
+var (
+	sharedServer = sync.OnceValues(startShared)
+	devTool      = sync.OnceValues(buildDevTool)
+)
+
+func startShared() (*Server, error) {
 	if named := os.Getenv("WH_TEST_CLICKHOUSE"); named != "" {
 		return external(named)
 	}
@@ -131,7 +138,7 @@ var sharedServer = sync.OnceValues(func() (*Server, error) {
 	p.revivals = maxRevivals
 	p.mu.Unlock()
 	return serverOf(p), nil
-})
+}
 
 func serverOf(p *process) *Server {
 	return &Server{
@@ -140,12 +147,9 @@ func serverOf(p *process) *Server {
 	}
 }
 
-// databases numbers the databases of this process.
-var databases = new(atomic.Int64)
-
 func (s *Server) createDatabase(t testing.TB) {
 	t.Helper()
-	s.Database = fmt.Sprintf("test_%d_%d", os.Getpid(), databases.Add(1))
+	s.Database = "test_" + strings.ToLower(rand.Text())
 	if _, err := s.post("CREATE DATABASE IF NOT EXISTS "+s.Database+" ENGINE = Atomic", "default"); err != nil {
 		t.Fatalf("create the test's database: %v (%s)", err, s.process.state())
 	}

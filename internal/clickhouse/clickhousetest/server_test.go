@@ -132,7 +132,7 @@ func TestTheProxyDoesAsItIsTold(t *testing.T) {
 	status, _, err := get(t, p.Port(), "x")
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
-	p.TCPProxy.Hang()
+	p.Hang()
 	_, _, err = get(t, p.Port(), "x")
 	require.Error(t, err)
 	require.Positive(t, p.Accepted())

@@ -60,7 +60,7 @@ func (p *TCPProxy) Refuse() {
 	p.listener = nil
 	p.mu.Unlock()
 	if l != nil {
-		l.Close()
+		_ = l.Close()
 	}
 	p.Cut()
 }
@@ -159,12 +159,12 @@ func (p *TCPProxy) handle(c net.Conn) {
 	go func() {
 		defer close(done)
 		_, _ = io.Copy(up, passing{c, p})
-		up.Close()
+		_ = up.Close()
 	}()
 	if _, err := io.Copy(c, passing{up, p}); err != nil {
 		reset(c)
 	}
-	c.Close()
+	_ = c.Close()
 	<-done
 }
 
@@ -199,7 +199,7 @@ func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
 }
 
 func (p *TCPProxy) forget(c net.Conn) {
-	c.Close()
+	_ = c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, c)
@@ -211,7 +211,7 @@ func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
-	c.Close()
+	_ = c.Close()
 }
 
 func portOf(addr string) int {

@@ -96,15 +96,13 @@ func lack(c testCase, has map[Capability]bool) Capability {
 	return ""
 }
 
-var (
-	birch = dedupe.Scope{Tenant: "birch", Table: "pages"}
-	anna  = dedupe.Owner{1}
-	boris = dedupe.Owner{2}
-)
+func birch() dedupe.Scope { return dedupe.Scope{Tenant: "birch", Table: "pages"} }
+func anna() dedupe.Owner  { return dedupe.Owner{1} }
+func boris() dedupe.Owner { return dedupe.Owner{2} }
 
 func reserve(t *testing.T, s dedupe.Store, o dedupe.Owner, ids ...string) []dedupe.State {
 	t.Helper()
-	claims, err := s.Reserve(t.Context(), birch, o, ids)
+	claims, err := s.Reserve(t.Context(), birch(), o, ids)
 	require.NoError(t, err)
 	states := make([]dedupe.State, len(claims))
 	for i, c := range claims {
@@ -119,7 +117,7 @@ func commit(t *testing.T, s dedupe.Store, o dedupe.Owner, keep time.Duration, id
 	for i, id := range ids {
 		entries[i].ID = id
 	}
-	lost, err := s.Commit(t.Context(), birch, o, entries, keep)
+	lost, err := s.Commit(t.Context(), birch(), o, entries, keep)
 	require.NoError(t, err)
 	return lost
 }
@@ -127,17 +125,17 @@ func commit(t *testing.T, s dedupe.Store, o dedupe.Owner, keep time.Duration, id
 func states(all ...dedupe.State) []dedupe.State { return all }
 
 func claimedOnce(t *testing.T, s *Subject) {
-	require.Equal(t, states(dedupe.New), reserve(t, s, anna, "a"))
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"))
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna, "a"), "a second request of one owner is another request")
+	require.Equal(t, states(dedupe.New), reserve(t, s, anna(), "a"))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris(), "a"))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna(), "a"), "a second request of one owner is another request")
 }
 
 // saysWhen: who waits for another's id is told when to ask again, and nobody
 // else is told to wait.
 func saysWhen(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "held", "done")
-	commit(t, s, anna, 0, "done")
-	claims, err := s.Reserve(t.Context(), birch, boris, []string{"held", "done", "new"})
+	reserve(t, s, anna(), "held", "done")
+	commit(t, s, anna(), 0, "done")
+	claims, err := s.Reserve(t.Context(), birch(), boris(), []string{"held", "done", "new"})
 	require.NoError(t, err)
 	require.Positive(t, claims[0].RetryAfter)
 	require.LessOrEqual(t, claims[0].RetryAfter, s.Lease+s.Margin)
@@ -152,39 +150,39 @@ func life(t *testing.T, s *Subject) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	require.Equal(t, states(dedupe.New), reserve(t, s, anna, "a"))
+	require.Equal(t, states(dedupe.New), reserve(t, s, anna(), "a"))
 	require.NoError(t, s.Want(t.Context(), false))
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"), "a call is answered, wanted or not")
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris(), "a"), "a call is answered, wanted or not")
 	cancel()
 	require.NoError(t, <-ended)
 	require.NoError(t, s.Close(t.Context()))
-	_, err := s.Reserve(t.Context(), birch, anna, []string{"a"})
+	_, err := s.Reserve(t.Context(), birch(), anna(), []string{"a"})
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
-	_, err = s.Commit(t.Context(), birch, anna, []dedupe.Entry{{ID: "a"}}, 0)
+	_, err = s.Commit(t.Context(), birch(), anna(), []dedupe.Entry{{ID: "a"}}, 0)
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
-	require.ErrorIs(t, s.Release(t.Context(), birch, anna, []string{"a"}), dedupe.ErrUnavailable)
+	require.ErrorIs(t, s.Release(t.Context(), birch(), anna(), []string{"a"}), dedupe.ErrUnavailable)
 	require.ErrorIs(t, s.Want(t.Context(), true), dedupe.ErrUnavailable)
 }
 
 func committed(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
-	require.Zero(t, commit(t, s, anna, 0, "a"))
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
+	reserve(t, s, anna(), "a")
+	require.Zero(t, commit(t, s, anna(), 0, "a"))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"))
 }
 
 func released(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a", "b")
-	require.NoError(t, s.Release(t.Context(), birch, anna, []string{"a"}))
-	require.Equal(t, states(dedupe.New, dedupe.InFlight), reserve(t, s, boris, "a", "b"))
-	require.NoError(t, s.Release(t.Context(), birch, anna, []string{"never claimed"}))
+	reserve(t, s, anna(), "a", "b")
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"a"}))
+	require.Equal(t, states(dedupe.New, dedupe.InFlight), reserve(t, s, boris(), "a", "b"))
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"never claimed"}))
 }
 
 func scopes(t *testing.T, s *Subject) {
 	for _, scope := range []dedupe.Scope{
-		birch, {Tenant: "birch", Table: "page"}, {Tenant: "birch", Table: "pages\x00"}, {Tenant: "birch", Table: ""},
+		birch(), {Tenant: "birch", Table: "page"}, {Tenant: "birch", Table: "pages\x00"}, {Tenant: "birch", Table: ""},
 		{Tenant: "cedar", Table: "pages"}, {Tenant: "birchpages", Table: ""}, {Tenant: "birch", Table: "Pages"},
 	} {
-		claims, err := s.Reserve(t.Context(), scope, anna, []string{"a"})
+		claims, err := s.Reserve(t.Context(), scope, anna(), []string{"a"})
 		require.NoError(t, err)
 		assert.Equal(t, dedupe.New, claims[0].State, "%q", scope)
 	}
@@ -193,37 +191,37 @@ func scopes(t *testing.T, s *Subject) {
 func anyIDs(t *testing.T, s *Subject) {
 	long := strings.Repeat("x", 100_000)
 	for _, id := range []string{"", "\x00", "\x00\x00", "\xff\xfe", "ö", long, long + "y", strings.Repeat("x", 1024), strings.Repeat("x", 1025)} {
-		require.Equal(t, states(dedupe.New), reserve(t, s, anna, id), "%.20q", id)
-		commit(t, s, anna, 0, id)
-		require.Equal(t, states(dedupe.Duplicate), reserve(t, s, anna, id), "%.20q", id)
+		require.Equal(t, states(dedupe.New), reserve(t, s, anna(), id), "%.20q", id)
+		commit(t, s, anna(), 0, id)
+		require.Equal(t, states(dedupe.Duplicate), reserve(t, s, anna(), id), "%.20q", id)
 	}
 }
 
 func values(t *testing.T, s *Subject) {
 	value := []byte(strings.Repeat("v", dedupe.MaxValue))
-	reserve(t, s, anna, "a", "b")
-	_, err := s.Commit(t.Context(), birch, anna, []dedupe.Entry{{ID: "a", Value: value}, {ID: "b"}}, 0)
+	reserve(t, s, anna(), "a", "b")
+	_, err := s.Commit(t.Context(), birch(), anna(), []dedupe.Entry{{ID: "a", Value: value}, {ID: "b"}}, 0)
 	require.NoError(t, err)
-	claims, err := s.Reserve(t.Context(), birch, boris, []string{"b", "a"})
+	claims, err := s.Reserve(t.Context(), birch(), boris(), []string{"b", "a"})
 	require.NoError(t, err)
 	require.Empty(t, claims[0].Value)
 	require.Equal(t, value, claims[1].Value)
 }
 
 func mixed(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "done", "held")
-	commit(t, s, anna, 0, "done")
-	require.Equal(t, states(dedupe.InFlight, dedupe.New, dedupe.Duplicate, dedupe.New), reserve(t, s, boris, "held", "x", "done", "y"))
+	reserve(t, s, anna(), "done", "held")
+	commit(t, s, anna(), 0, "done")
+	require.Equal(t, states(dedupe.InFlight, dedupe.New, dedupe.Duplicate, dedupe.New), reserve(t, s, boris(), "held", "x", "done", "y"))
 }
 
 func owners(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
-	require.Equal(t, 1, commit(t, s, boris, 0, "a"))
-	require.NoError(t, s.Release(t.Context(), birch, boris, []string{"a"}))
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"))
-	commit(t, s, anna, 0, "a")
-	require.NoError(t, s.Release(t.Context(), birch, anna, []string{"a"}))
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"), "what is committed is not released")
+	reserve(t, s, anna(), "a")
+	require.Equal(t, 1, commit(t, s, boris(), 0, "a"))
+	require.NoError(t, s.Release(t.Context(), birch(), boris(), []string{"a"}))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris(), "a"))
+	commit(t, s, anna(), 0, "a")
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"a"}))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"), "what is committed is not released")
 }
 
 func race(t *testing.T, s *Subject) {
@@ -236,7 +234,7 @@ func race(t *testing.T, s *Subject) {
 	var wg sync.WaitGroup
 	for n := range callers {
 		wg.Go(func() {
-			claims, err := s.Reserve(t.Context(), birch, dedupe.Owner{byte(n)}, ids)
+			claims, err := s.Reserve(t.Context(), birch(), dedupe.Owner{byte(n)}, ids)
 			if assert.NoError(t, err) {
 				results[n] = claims
 			}
@@ -267,7 +265,7 @@ func crossing(t *testing.T, s *Subject) {
 				if n%2 == 1 {
 					ids = []string{fmt.Sprint(round), "c", "b", "a"}
 				}
-				claims, err := s.Reserve(ctx, birch, o, ids)
+				claims, err := s.Reserve(ctx, birch(), o, ids)
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -277,82 +275,82 @@ func crossing(t *testing.T, s *Subject) {
 						mine = append(mine, ids[i])
 					}
 				}
-				assert.NoError(t, s.Release(ctx, birch, o, mine))
+				assert.NoError(t, s.Release(ctx, birch(), o, mine))
 			}
 		})
 	}
 	wg.Wait()
-	require.Equal(t, states(dedupe.New, dedupe.New, dedupe.New), reserve(t, s, anna, "a", "b", "c"))
+	require.Equal(t, states(dedupe.New, dedupe.New, dedupe.New), reserve(t, s, anna(), "a", "b", "c"))
 }
 
 func empty(t *testing.T, s *Subject) {
-	require.Empty(t, reserve(t, s, anna))
-	require.Zero(t, commit(t, s, anna, 0))
-	require.NoError(t, s.Release(t.Context(), birch, anna, nil))
+	require.Empty(t, reserve(t, s, anna()))
+	require.Zero(t, commit(t, s, anna(), 0))
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), nil))
 }
 
 func lapses(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
+	reserve(t, s, anna(), "a")
 	s.Advance(s.Lease - time.Millisecond)
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris, "a"))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris(), "a"))
 	s.Advance(s.Margin + 3*time.Millisecond)
-	require.Equal(t, states(dedupe.New), reserve(t, s, boris, "a"))
+	require.Equal(t, states(dedupe.New), reserve(t, s, boris(), "a"))
 }
 
 func slowOwner(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
+	reserve(t, s, anna(), "a")
 	s.Advance(2 * (s.Lease + s.Margin))
-	require.Zero(t, commit(t, s, anna, 0, "a"))
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
+	require.Zero(t, commit(t, s, anna(), 0, "a"))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"))
 }
 
 func overtaken(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
+	reserve(t, s, anna(), "a")
 	s.Advance(2 * (s.Lease + s.Margin))
-	reserve(t, s, boris, "a")
-	require.Equal(t, 1, commit(t, s, anna, 0, "a"))
-	require.NoError(t, s.Release(t.Context(), birch, anna, []string{"a"}))
-	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna, "a"))
-	require.Zero(t, commit(t, s, boris, 0, "a"))
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, anna, "a"))
+	reserve(t, s, boris(), "a")
+	require.Equal(t, 1, commit(t, s, anna(), 0, "a"))
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"a"}))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna(), "a"))
+	require.Zero(t, commit(t, s, boris(), 0, "a"))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, anna(), "a"))
 }
 
 func bothSlow(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
+	reserve(t, s, anna(), "a")
 	s.Advance(2 * (s.Lease + s.Margin))
-	reserve(t, s, boris, "a")
+	reserve(t, s, boris(), "a")
 	s.Advance(2 * (s.Lease + s.Margin))
-	require.Zero(t, commit(t, s, anna, 0, "a"))
-	require.NoError(t, s.Release(t.Context(), birch, boris, []string{"a"}))
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
+	require.Zero(t, commit(t, s, anna(), 0, "a"))
+	require.NoError(t, s.Release(t.Context(), birch(), boris(), []string{"a"}))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"))
 }
 
 func retention(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
-	commit(t, s, anna, 2*time.Minute, "a")
+	reserve(t, s, anna(), "a")
+	commit(t, s, anna(), 2*time.Minute, "a")
 	s.Advance(2*time.Minute - time.Millisecond)
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"))
 	s.Advance(3 * time.Millisecond)
-	require.Equal(t, states(dedupe.New), reserve(t, s, boris, "a"))
+	require.Equal(t, states(dedupe.New), reserve(t, s, boris(), "a"))
 }
 
 func forEver(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
-	commit(t, s, anna, 0, "a")
+	reserve(t, s, anna(), "a")
+	commit(t, s, anna(), 0, "a")
 	s.Advance(100 * 365 * 24 * time.Hour)
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris, "a"))
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s, boris(), "a"))
 }
 
 func commitOutlives(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
-	commit(t, s, anna, 0, "a")
-	require.Equal(t, states(dedupe.Duplicate), reserve(t, s.Reopen(), boris, "a"))
+	reserve(t, s, anna(), "a")
+	commit(t, s, anna(), 0, "a")
+	require.Equal(t, states(dedupe.Duplicate), reserve(t, s.Reopen(), boris(), "a"))
 }
 
 func claimOutlives(t *testing.T, s *Subject) {
-	reserve(t, s, anna, "a")
+	reserve(t, s, anna(), "a")
 	again := s.Reopen()
-	require.Equal(t, states(dedupe.InFlight), reserve(t, again, boris, "a"))
+	require.Equal(t, states(dedupe.InFlight), reserve(t, again, boris(), "a"))
 	s.Advance(2 * (s.Lease + s.Margin))
-	require.Equal(t, states(dedupe.New), reserve(t, again, boris, "a"))
+	require.Equal(t, states(dedupe.New), reserve(t, again, boris(), "a"))
 }

@@ -38,6 +38,7 @@ func Pages() *schema.Table {
 	return &schema.Table{Name: "pages", Engine: "MergeTree", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
 }
 
+// WithRef is Pages after a column was added to it.
 func WithRef() *schema.Table {
 	p := Pages()
 	columns := append(p.Columns, record.Column{Name: "ref", Type: "String", Position: 7})

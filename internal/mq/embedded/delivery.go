@@ -66,7 +66,11 @@ type dueHeap []dueItem
 func (h dueHeap) Len() int           { return len(h) }
 func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)        { *h = append(*h, x.(dueItem)) }
+func (h *dueHeap) Push(x any) {
+	if item, ok := x.(dueItem); ok {
+		*h = append(*h, item)
+	}
+}
 func (h *dueHeap) Pop() any {
 	old := *h
 	n := len(old) - 1

@@ -158,15 +158,15 @@ func targetOf(create string) (target string, refreshed bool) {
 func cutPath(text string) (path, rest string) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '`':
+		switch c := text[i]; c {
+		case '`':
 			for i++; i < len(text) && text[i] != '`'; i++ {
 				if text[i] == '\\' && i+1 < len(text) {
 					i++
 				}
 				b.WriteByte(text[i])
 			}
-		case c == ' ' || c == '(' || c == '\n':
+		case ' ', '(', '\n':
 			return b.String(), text[i:]
 		default:
 			b.WriteByte(c)

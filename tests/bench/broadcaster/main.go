@@ -61,9 +61,9 @@ func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
 	h.mu.Unlock()
 	defer h.leave(ch)
 	w.Header().Set("Content-Type", "text/event-stream")
-	flusher := w.(http.Flusher)
+	control := http.NewResponseController(w)
 	_, _ = io.WriteString(w, ": connected\n\n")
-	flusher.Flush()
+	_ = control.Flush()
 	for {
 		select {
 		case <-r.Context().Done():
@@ -72,7 +72,7 @@ func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
 			if err := writeAll(w, event, ch); err != nil {
 				return
 			}
-			flusher.Flush()
+			_ = control.Flush()
 		}
 	}
 }

@@ -183,7 +183,7 @@ func TestMemoryIsBoundedWhileClickHouseIsDown(t *testing.T) {
 	for _, p := range []*pusher{large, small} {
 		harness.Eventually(t, 60*time.Second, func() error {
 			if a, err := p.post(nil); err != nil || a.Status == http.StatusServiceUnavailable {
-				return fmt.Errorf("%v %v", a, err)
+				return fmt.Errorf("%v %w", a, err)
 			}
 			return nil
 		})
@@ -208,7 +208,7 @@ func TestMemoryIsBoundedWhileClickHouseIsDown(t *testing.T) {
 			few += bodyRows
 		}
 		if err != nil || a.Status != http.StatusServiceUnavailable {
-			return fmt.Errorf("%v %v", a.Status, err)
+			return fmt.Errorf("%v %w", a.Status, err)
 		}
 		return nil
 	})
