@@ -87,7 +87,7 @@ func (s *Server) opsDeadLetterRows(w http.ResponseWriter, r *http.Request, query
 	}
 	rows := make([]deadLetterAnswer, 0, len(page.Letters))
 	for _, letter := range page.Letters {
-		rows = append(rows, answerLetter(letter))
+		rows = append(rows, s.answerLetter(letter))
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"rows": rows, "cursor": page.Next})
 }
@@ -100,7 +100,7 @@ func (s *Server) opsDeadLetter(w http.ResponseWriter, r *http.Request, store mq.
 	if !ok {
 		return problem(http.StatusNotFound, letters.CodeGone, "there is no dead letter with this id, or no longer")
 	}
-	return writeJSON(w, http.StatusOK, map[string]any{"rows": []deadLetterAnswer{answerLetter(letter)}, "cursor": ""})
+	return writeJSON(w, http.StatusOK, map[string]any{"rows": []deadLetterAnswer{s.answerLetter(letter)}, "cursor": ""})
 }
 
 func limitParameter(query url.Values) (int, error) {

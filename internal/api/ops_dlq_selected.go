@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const (
@@ -21,15 +19,13 @@ const (
 	maxSelected = 1000
 	// defaultReplay is how many letters a replay of all looks at.
 	defaultReplay = 10_000
-	// discardTime is when a discard of all begins no further page.
-	discardTime = 20 * time.Second
 )
 
-// Replayer puts dead letters back into the queue, and keeps two requests from
-// disposing of the same ones.
-type Replayer interface {
+// Letters disposes of dead letters and shows them; *letters.Keeper does.
+type Letters interface {
 	Replay(ctx context.Context, q letters.Replay) (letters.Replayed, error)
-	Hold(t mq.Topic) (release func(), err error)
+	Discard(ctx context.Context, d letters.Discard) (int, error)
+	Render(l *mq.DeadLetter) (row []byte, ok bool)
 }
 
 // selector says which letters of a table a request means.
@@ -131,7 +127,7 @@ func (s *Server) opsDeadLetterReplay(w http.ResponseWriter, r *http.Request, que
 	if err != nil {
 		return err
 	}
-	result, err := s.Replayer.Replay(ctx, letters.Replay{
+	result, err := s.Letters.Replay(ctx, letters.Replay{
 		Topic: mq.Topic{Tenant: c.tenant, Table: selected.Table}, Store: store, Table: table,
 		MissingAsZero: c.settings.Config.MissingAsZero(selected.Table),
 		IDs:           selected.IDs, Cursor: selected.Cursor, Limit: selected.Limit, DryRun: selected.DryRun,
@@ -212,56 +208,15 @@ func (s *Server) opsDeadLetterDiscard(w http.ResponseWriter, r *http.Request, qu
 	if err != nil {
 		return err
 	}
-	n, err := s.discard(r.Context(), store, id, &selected)
+	n, err := s.Letters.Discard(r.Context(), letters.Discard{
+		Topic: mq.Topic{Tenant: id, Table: selected.Table}, Store: store, IDs: selected.IDs,
+	})
 	if err != nil {
-		return err
+		return lettersProblem(err)
 	}
 	left, err := remaining(r.Context(), store, selected.Table)
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, map[string]any{"discarded": n, "remaining": left})
-}
-
-func (s *Server) discard(ctx context.Context, store mq.DeadLetterStore, id tenant.ID, selected *selector) (int, error) {
-	release, err := s.Replayer.Hold(mq.Topic{Tenant: id, Table: selected.Table})
-	if err != nil {
-		return 0, lettersProblem(err)
-	}
-	defer release()
-	if selected.All {
-		return s.discardAll(ctx, store, selected.Table)
-	}
-	// An id of another table is not meant: what is discarded is gone.
-	own := make([]string, 0, len(selected.IDs))
-	for _, id := range selected.IDs {
-		letter, ok, err := store.Get(ctx, id)
-		if err != nil {
-			return 0, err
-		}
-		if ok && letter.Table == selected.Table {
-			own = append(own, id)
-		}
-	}
-	return store.Discard(ctx, own...)
-}
-
-// discardAll removes the letters that there are when it begins, as far as it
-// comes in its time.
-func (s *Server) discardAll(ctx context.Context, store mq.DeadLetterStore, table string) (n int, err error) {
-	most, err := remaining(ctx, store, table)
-	if err != nil {
-		return 0, err
-	}
-	for end := s.Now().Add(discardTime); uint64(n) < most && s.Now().Before(end); {
-		page, err := store.List(ctx, table, int(min(maxSelected, most-uint64(n))), "")
-		if err != nil || len(page.Letters) == 0 {
-			return n, err
-		}
-		gone, err := store.DiscardThrough(ctx, table, page.Letters[len(page.Letters)-1].ID)
-		if n += gone; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }

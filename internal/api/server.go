@@ -101,7 +101,7 @@ type Options struct {
 	Pools    Pools
 	Gate     Gate
 	Queue    Queue
-	Replayer Replayer
+	Letters  Letters
 	Auth     Authenticator
 	Streams  Streams
 	// Adoptions is nil where no step of an adoption can fail, Limits where no

@@ -106,7 +106,7 @@ func (a *App) forgetRemoved(served map[tenant.ID]*settings.Snapshot) {
 			if !held[id] {
 				a.gate.Forget(id)
 				a.worker.Forget(id)
-				a.replayer.Forget(id)
+				a.letters.Forget(id)
 				a.hub.Forget(id)
 			}
 		}

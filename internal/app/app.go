@@ -68,7 +68,7 @@ type App struct {
 	sweeper   *sweep.Sweeper
 	hub       *stream.Hub
 	results   *results
-	replayer  *letters.Replayer
+	letters   *letters.Keeper
 	dedupe    dedupe.Store
 	api       *api.Server
 	server    *http.Server
@@ -152,7 +152,7 @@ func (a *App) buildPipeline() {
 	a.gate = ingest.NewGate(ingest.GateOptions{
 		Broker: a.broker, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 	})
-	a.replayer = letters.NewReplayer(letters.Options{Broker: a.broker, Metrics: a.metrics})
+	a.letters = letters.NewKeeper(letters.Options{Broker: a.broker, Metrics: a.metrics})
 	a.worker = insert.NewWorker(insert.WorkerOptions{
 		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings, OnFlushed: a.results.flushed,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
@@ -173,7 +173,7 @@ func (a *App) buildAPI(o Options) {
 	})
 	options := api.Options{
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.broker, Streams: a.hub,
-		Inserts: a.worker, Replayer: a.replayer,
+		Inserts: a.worker, Letters: a.letters,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a.results, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -81,30 +82,12 @@ func (c *replayChunk) chunk() mq.Chunk {
 	}
 }
 
-// forms turns letters into rows of the table as it is now.
-type forms struct {
-	q     *Replay
-	known map[formKey]*form
-}
-
-type formKey struct{ format, columns string }
-
-// form is what letters of one format and column list are read with.
-type form struct {
-	// lines is nil for RowBinary.
-	lines   *record.Lines
-	rebuild *record.Rebuild
-	err     error
-}
-
-func newForms(q *Replay) *forms { return &forms{q: q, known: map[formKey]*form{}} }
-
 // chunks makes the messages of a group, and says which of its letters stay.
-func (f *forms) chunks(letters []mq.DeadLetter) (chunks []replayChunk, failures []ReplayFailure) {
+func (r *replay) chunks(letters []mq.DeadLetter) (chunks []replayChunk, failures []ReplayFailure) {
 	open := map[replayKey]int{}
 	for i := range letters {
 		l := &letters[i]
-		set, row, err := f.row(l)
+		set, row, err := r.row(l)
 		if err != nil {
 			failures = append(failures, letterFailure(l.ID, err))
 			continue
@@ -114,7 +97,7 @@ func (f *forms) chunks(letters []mq.DeadLetter) (chunks []replayChunk, failures 
 		if !ok || !chunks[at].fits(row) {
 			at = len(chunks)
 			open[key] = at
-			chunks = append(chunks, replayChunk{topic: f.q.Topic, set: set, received: l.Received, trace: l.TraceParent})
+			chunks = append(chunks, replayChunk{topic: r.q.Topic, set: set, received: l.Received, trace: l.TraceParent})
 		}
 		c := &chunks[at]
 		c.body = append(c.body, row...)
@@ -126,66 +109,31 @@ func (f *forms) chunks(letters []mq.DeadLetter) (chunks []replayChunk, failures 
 	return chunks, failures
 }
 
-var errLetterUnreadable = errors.New("it never was a row that could be read: discard it, or insert what it holds by hand")
+// maxRebuilds bounds the forms of letters that a replay remembers.
+const maxRebuilds = 256
+
+// row returns a letter's row as the table takes it now. The row is valid until
+// the next call.
+func (r *replay) row(l *mq.DeadLetter) (*record.ColumnSet, []byte, error) {
+	form, row, err := r.k.chunks.OpenLetter(l)
+	if err != nil {
+		return nil, nil, err
+	}
+	rebuild, known := r.rebuilds.Get(form)
+	if !known {
+		rebuild = r.q.Table.Record.NewRebuild(form.Layout, record.DecodeOptions{MissingAsZero: r.q.MissingAsZero})
+		r.rebuilds.Put(form, rebuild)
+	}
+	return rebuild.Row(row)
+}
 
 func letterFailure(id string, err error) ReplayFailure {
 	if fault, ok := errors.AsType[*record.Error](err); ok {
 		return ReplayFailure{ID: id, Code: fault.Code, Column: fault.Column, Message: fault.Error()}
 	}
-	return ReplayFailure{ID: id, Code: CodeUnreadable, Message: err.Error()}
-}
-
-// row returns a letter's row as the table takes it now. The row is valid until
-// the next call.
-func (f *forms) row(l *mq.DeadLetter) (*record.ColumnSet, []byte, error) {
-	if l.Version != mq.Version {
-		return nil, nil, errLetterUnreadable
+	message := err.Error()
+	if _, unknown := errors.AsType[*chunk.FormatError](err); unknown {
+		message = "it never was a row that could be read: discard it, or insert what it holds by hand"
 	}
-	form := f.of(l)
-	if form.err != nil {
-		return nil, nil, form.err
-	}
-	row := l.Row
-	if form.lines != nil {
-		var err error
-		if row, err = form.lines.AppendRows(nil, row, 1); err != nil {
-			return nil, nil, err
-		}
-	}
-	return form.rebuild.Row(row)
-}
-
-func (f *forms) of(l *mq.DeadLetter) *form {
-	key := formKey{l.Format, l.Columns}
-	if known := f.known[key]; known != nil {
-		return known
-	}
-	if len(f.known) >= maxForms {
-		clear(f.known)
-	}
-	made := f.newForm(l)
-	f.known[key] = made
-	return made
-}
-
-// maxForms bounds the forms that a replay remembers.
-const maxForms = 256
-
-func (f *forms) newForm(l *mq.DeadLetter) *form {
-	made := &form{}
-	var layout *record.Layout
-	switch l.Format {
-	case mq.FormatRowBinary:
-		layout, made.err = record.ParseLayout(l.Columns, time.UTC)
-	case mq.FormatJSONCompactEachRow:
-		if made.lines, made.err = record.ParseLines(l.Columns, time.UTC); made.err == nil {
-			layout = made.lines.Layout()
-		}
-	default:
-		made.err = errLetterUnreadable
-	}
-	if made.err == nil {
-		made.rebuild = f.q.Table.Record.NewRebuild(layout, record.DecodeOptions{MissingAsZero: f.q.MissingAsZero})
-	}
-	return made
+	return ReplayFailure{ID: id, Code: CodeUnreadable, Message: message}
 }

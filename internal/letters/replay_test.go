@@ -117,7 +117,7 @@ func (r *rig) replay(more func(*letters.Replay), o letters.Options) (letters.Rep
 	if o.Broker == nil {
 		o.Broker = r.broker
 	}
-	return letters.NewReplayer(o).Replay(r.t.Context(), q)
+	return letters.NewKeeper(o).Replay(r.t.Context(), q)
 }
 
 func TestReplayPutsRowsBack(t *testing.T) {
@@ -219,14 +219,14 @@ func (l *leaver) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 func TestReplayWhoseCallerLeaves(t *testing.T) {
 	r := newRig(t, 2600)
 	ctx, cancel := context.WithCancel(t.Context())
-	replayer := letters.NewReplayer(letters.Options{Broker: &leaver{r.broker, 2, cancel}})
+	keeper := letters.NewKeeper(letters.Options{Broker: &leaver{r.broker, 2, cancel}})
 	q := letters.Replay{Topic: topic, Store: r.store, Table: ingesttest.Pages(), Limit: 100_000}
-	result, err := replayer.Replay(ctx, q)
+	result, err := keeper.Replay(ctx, q)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Positive(t, result.Replayed)
 	assert.Less(t, result.Replayed, 2600)
 	assert.Equal(t, 2600-result.Replayed, r.left(), "what is in the queue has left the letters")
-	rest, err := replayer.Replay(t.Context(), q)
+	rest, err := keeper.Replay(t.Context(), q)
 	require.NoError(t, err)
 	assert.Equal(t, 2600, result.Replayed+rest.Replayed)
 	r.wantRows(ingesttest.Rows(0, 2600))
@@ -288,19 +288,58 @@ func TestReplayOfLettersThatAreNoRows(t *testing.T) {
 	r.wantRows([]string{`{"event_id":"a","page":"/"}`, `{"event_id":"b","page":"/"}`})
 }
 
-func TestLettersAreHeldByOneAtATime(t *testing.T) {
-	r := letters.NewReplayer(letters.Options{})
-	release, err := r.Hold(topic)
-	require.NoError(t, err)
-	_, err = r.Hold(topic)
+// slow is a store whose counts take as long as the test wants.
+type slow struct {
+	mq.DeadLetterStore
+	asked, goOn chan struct{}
+}
+
+func (s slow) Counts(ctx context.Context) (map[string]uint64, error) {
+	close(s.asked)
+	<-s.goOn
+	return s.DeadLetterStore.Counts(ctx)
+}
+
+func TestOneCallAtATimeDisposesOfATable(t *testing.T) {
+	r := newRig(t, 3)
+	keeper := letters.NewKeeper(letters.Options{Broker: r.broker})
+	store := slow{r.store, make(chan struct{}), make(chan struct{})}
+	discarded := make(chan error, 1)
+	go func() {
+		n, err := keeper.Discard(t.Context(), letters.Discard{Topic: topic, Store: store})
+		assert.Equal(t, 3, n)
+		discarded <- err
+	}()
+	<-store.asked
+	all := letters.Replay{Topic: topic, Store: r.store, Table: ingesttest.Pages(), Limit: 10}
+	_, err := keeper.Replay(t.Context(), all)
 	require.ErrorIs(t, err, letters.ErrBusy)
-	_, err = r.Replay(t.Context(), letters.Replay{Topic: topic})
+	_, err = keeper.Discard(t.Context(), letters.Discard{Topic: topic, Store: r.store})
 	require.ErrorIs(t, err, letters.ErrBusy)
-	other, err := r.Hold(mq.Topic{Tenant: birch, Table: "others"})
+	other := letters.Discard{Topic: mq.Topic{Tenant: birch, Table: "others"}, Store: r.store}
+	_, err = keeper.Discard(t.Context(), other)
 	require.NoError(t, err)
-	other()
-	release()
-	release, err = r.Hold(topic)
+	close(store.goOn)
+	require.NoError(t, <-discarded)
+	_, err = keeper.Replay(t.Context(), all)
 	require.NoError(t, err)
-	release()
+	assert.Zero(t, r.left())
+}
+
+func TestDiscardTakesNoLetterOfAnotherTable(t *testing.T) {
+	r := newRig(t, 1500)
+	page, err := r.store.List(t.Context(), "pages", 2, "")
+	require.NoError(t, err)
+	ids := []string{page.Letters[0].ID, page.Letters[1].ID, "nonsense"}
+	keeper := letters.NewKeeper(letters.Options{Broker: r.broker})
+	n, err := keeper.Discard(t.Context(), letters.Discard{Topic: mq.Topic{Tenant: birch, Table: "others"}, Store: r.store, IDs: ids})
+	require.NoError(t, err)
+	assert.Zero(t, n)
+	n, err = keeper.Discard(t.Context(), letters.Discard{Topic: topic, Store: r.store, IDs: ids})
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	assert.Equal(t, 1498, r.left())
+	n, err = keeper.Discard(t.Context(), letters.Discard{Topic: topic, Store: r.store})
+	require.NoError(t, err)
+	assert.Equal(t, 1498, n)
 }

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/ingest"
+	"github.com/wavehouse/wavehouse/internal/memo"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
 )
 
 // maxHeldBytes is how much of named letters is read before they go back.
@@ -14,10 +17,11 @@ const maxHeldBytes = 4 << 20
 
 // replay is one call.
 type replay struct {
-	r      *Replayer
-	q      *Replay
-	forms  *forms
-	result Replayed
+	k *Keeper
+	q *Replay
+	// rebuilds turn rows of a form into rows of the table.
+	rebuilds *memo.Memo[*chunk.Form, *record.Rebuild]
+	result   Replayed
 	// kept says that letters before those to come stay in the store.
 	kept bool
 }
@@ -28,9 +32,9 @@ func (r *replay) all(ctx context.Context) error {
 	if r.kept, err = r.left(ctx); err != nil {
 		return err
 	}
-	end := r.r.o.Now().Add(replayTime)
+	end := r.k.o.Now().Add(replayTime)
 	for left := r.q.Limit; ; {
-		page, err := r.q.Store.List(ctx, r.q.Topic.Table, min(replayPage, left), r.result.Cursor)
+		page, err := r.q.Store.List(ctx, r.q.Topic.Table, min(pageSize, left), r.result.Cursor)
 		if err != nil {
 			return err
 		}
@@ -46,7 +50,7 @@ func (r *replay) all(ctx context.Context) error {
 		case page.Next == "":
 			r.result.Cursor = ""
 			return nil
-		case left <= 0, !r.r.o.Now().Before(end):
+		case left <= 0, !r.k.o.Now().Before(end):
 			return nil
 		}
 	}
@@ -113,7 +117,7 @@ func (r *replay) group(ctx context.Context, letters []mq.DeadLetter) error {
 	if err := ctx.Err(); err != nil {
 		return ingest.CanceledError(err)
 	}
-	chunks, failures := r.forms.chunks(letters)
+	chunks, failures := r.chunks(letters)
 	if r.q.DryRun {
 		r.settle(len(letters)-len(failures), failures)
 		return nil
@@ -150,9 +154,9 @@ func (r *replay) settle(replayed int, failures []ReplayFailure) {
 // publish makes one chunk durable. It is not called off by ctx: its outcome
 // must be known.
 func (r *replay) publish(ctx context.Context, c *replayChunk) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.r.o.PublishTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.k.o.PublishTimeout)
 	defer cancel()
-	_, err := r.r.o.Broker.Publish(ctx, c.chunk())
+	_, err := r.k.o.Broker.Publish(ctx, c.chunk())
 	if err != nil {
 		return ingest.PublishError(err)
 	}

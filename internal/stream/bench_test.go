@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -190,11 +191,14 @@ func benchFrame() ([]byte, mq.Chunk) {
 	c := rowsChunk(testTable, 123456)
 	p := projector{topic: c.Topic, ids: newIDCodec(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
 	at := mq.NewPosition(77, 1)
-	block, err := newOpener().open(c)
+	opened, err := chunk.NewOpener().Open(c)
+	if err == nil {
+		err = opened.Decode()
+	}
 	if err != nil {
 		panic(err)
 	}
-	frame, _ := p.rows(nil, c, at, block, view{grant: testGrant{}}, 0)
+	frame, _ := p.rows(nil, c, at, &opened, view{grant: testGrant{}}, 0)
 	return frame, c
 }
 
@@ -202,15 +206,18 @@ func BenchmarkProjection(b *testing.B) {
 	numbers := sequence(1, 1000)
 	c := rowsChunk(testTable, numbers...)
 	p := projector{topic: c.Topic, ids: newIDCodec(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
-	o := newOpener()
+	o := chunk.NewOpener()
 	buf := make([]byte, 0, size(c))
 	b.ReportAllocs()
 	for b.Loop() {
-		block, err := o.open(c)
+		opened, err := o.Open(c)
+		if err == nil {
+			err = opened.Decode()
+		}
 		if err != nil {
 			b.Fatal(err)
 		}
-		buf, _ = p.rows(buf[:0], c, mq.NewPosition(1, 2), block, view{grant: testGrant{}}, 0)
+		buf, _ = p.rows(buf[:0], c, mq.NewPosition(1, 2), &opened, view{grant: testGrant{}}, 0)
 	}
 	b.ReportMetric(float64(len(buf))/1000, "bytes/row")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/row")

@@ -1,105 +1,11 @@
 package stream
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/record"
 )
-
-// maxDecodedBytes bounds what a compressed chunk may unpack to.
-const maxDecodedBytes = 16 << 20
-
-// maxChunkRows bounds the rows that a header may promise.
-const maxChunkRows = 1 << 20
-
-// block is a chunk whose rows were found.
-type block struct {
-	layout *record.Layout
-	body   []byte
-	ends   []int
-}
-
-// row returns the bytes of row i.
-func (b *block) row(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = b.ends[i-1]
-	}
-	return b.body[start:b.ends[i]]
-}
-
-// unreadable says why a chunk's rows are withheld.
-type unreadable struct {
-	reason string
-	err    error
-}
-
-func (u *unreadable) Error() string { return u.err.Error() }
-func (u *unreadable) Unwrap() error { return u.err }
-
-// opener turns chunks into blocks.
-type opener struct {
-	layouts layouts
-	zstd    *zstd.Decoder
-}
-
-func newOpener() *opener {
-	// DecodeAll of one decoder may run concurrently; it starts no goroutines.
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxDecodedBytes))
-	if err != nil {
-		panic(fmt.Sprintf("stream: zstd decoder: %v", err)) // fixed options
-	}
-	return &opener{zstd: d}
-}
-
-// open finds the rows of c; the error is an *unreadable.
-func (o *opener) open(c mq.Chunk) (*block, error) {
-	if c.Version != mq.Version || c.Format != mq.FormatRowBinary && c.Format != mq.FormatJSONCompactEachRow {
-		return nil, &unreadable{withheldFormat, fmt.Errorf("version %q, format %q", c.Version, c.Format)}
-	}
-	body, err := o.decode(c)
-	if err != nil {
-		return nil, &unreadable{withheldFormat, err}
-	}
-	if c.Rows < 0 || c.Rows > maxChunkRows {
-		return nil, &unreadable{withheldLayout, fmt.Errorf("%d rows in %d bytes", c.Rows, len(body))}
-	}
-	var layout *record.Layout
-	if c.Format == mq.FormatJSONCompactEachRow {
-		layout, body, err = o.layouts.readLines(c.Columns, body, c.Rows)
-	} else {
-		layout, err = o.layouts.get(c.Columns)
-	}
-	if err != nil {
-		return nil, &unreadable{withheldLayout, fmt.Errorf("columns: %w", err)}
-	}
-	ends, err := layout.Ends(make([]int, 0, c.Rows), body, c.Rows)
-	if err != nil {
-		return nil, &unreadable{withheldLayout, err}
-	}
-	return &block{layout: layout, body: body, ends: ends}, nil
-}
-
-var errEncoding = errors.New("unknown encoding")
-
-func (o *opener) decode(c mq.Chunk) ([]byte, error) {
-	switch c.Encoding {
-	case "":
-		return c.Body, nil
-	case "zstd":
-		body, err := o.zstd.DecodeAll(c.Body, nil)
-		if err != nil {
-			return nil, fmt.Errorf("zstd body: %w", err)
-		}
-		return body, nil
-	}
-	return nil, fmt.Errorf("%w %q", errEncoding, c.Encoding)
-}
 
 // sharedChunk is a chunk of the live backlog with what its readers share: it
 // is decoded once and projected once per group.
@@ -108,7 +14,7 @@ type sharedChunk struct {
 	pos mq.Position
 
 	openOnce sync.Once
-	block    *block
+	opened   *chunk.Chunk // nil when its rows are withheld
 
 	mu     sync.Mutex
 	shares []share // guarded by mu; short: a share leaves when its group has read it

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"errors"
+
+	"github.com/wavehouse/wavehouse/internal/chunk"
 )
 
 // maxKeptBuffer bounds the buffer a subscriber keeps between chunks of a
@@ -31,8 +33,8 @@ func (s *subscriber) deliver(c *sharedChunk, shared bool) error {
 		s.end(endOf(err))
 		return errEnded
 	}
-	if b := s.blockOf(c); b != nil {
-		if err := s.writeRows(c, b, view{grant, s.sub.Render}, skip, shared); err != nil {
+	if rows := s.openChunk(c); rows != nil {
+		if err := s.writeRows(c, rows, view{grant, s.sub.Render}, skip, shared); err != nil {
 			return err
 		}
 	}
@@ -40,21 +42,28 @@ func (s *subscriber) deliver(c *sharedChunk, shared bool) error {
 	return nil
 }
 
-// blockOf finds the rows of c; nil means that they are withheld.
-func (s *subscriber) blockOf(c *sharedChunk) *block {
+// openChunk finds the rows of c; nil means that they are withheld.
+func (s *subscriber) openChunk(c *sharedChunk) *chunk.Chunk {
 	c.openOnce.Do(func() {
-		b, err := s.hub.opener.open(c.Chunk)
-		var u *unreadable
-		if errors.As(err, &u) {
-			s.topic.projector.withhold(u.reason, max(c.Rows, 1), u)
+		opened, err := s.hub.chunks.Open(c.Chunk)
+		if err == nil {
+			err = opened.Decode()
 		}
-		c.block = b
+		if err == nil {
+			c.opened = &opened
+			return
+		}
+		reason := withheldLayout
+		if _, unknown := errors.AsType[*chunk.FormatError](err); unknown {
+			reason = withheldFormat
+		}
+		s.topic.projector.withhold(reason, max(c.Rows, 1), err)
 	})
-	return c.block
+	return c.opened
 }
 
-func (s *subscriber) writeRows(c *sharedChunk, b *block, v view, skip int, shared bool) error {
-	out, rows := s.project(c, b, v, skip, shared)
+func (s *subscriber) writeRows(c *sharedChunk, opened *chunk.Chunk, v view, skip int, shared bool) error {
+	out, rows := s.project(c, opened, v, skip, shared)
 	if rows == 0 {
 		return nil
 	}
@@ -69,9 +78,9 @@ func (s *subscriber) writeRows(c *sharedChunk, b *block, v view, skip int, share
 	return nil
 }
 
-func (s *subscriber) project(c *sharedChunk, b *block, v view, skip int, shared bool) ([]byte, int) {
+func (s *subscriber) project(c *sharedChunk, opened *chunk.Chunk, v view, skip int, shared bool) ([]byte, int) {
 	render := func(dst []byte, first int) ([]byte, int) {
-		return s.topic.projector.rows(dst, c.Chunk, c.pos, b, v, first)
+		return s.topic.projector.rows(dst, c.Chunk, c.pos, opened, v, first)
 	}
 	if shared && skip == 0 {
 		f := c.take(s.member(v), func() ([]byte, int) {

@@ -162,22 +162,6 @@ func TestCompressedChunk(t *testing.T) {
 	assert.Equal(t, []uint64{1, 2, 3}, next(t, s, 3))
 }
 
-func TestLayoutsAreParsedOnceAndBounded(t *testing.T) {
-	var l layouts
-	first, err := l.get(testColumns)
-	require.NoError(t, err)
-	second, err := l.get(testColumns)
-	require.NoError(t, err)
-	assert.Same(t, first, second)
-	_, err = l.get("nonsense")
-	require.Error(t, err)
-	for i := range maxLayouts {
-		_, err := l.get(`[{"name":"` + string(rune('a'+i%26)) + string(rune(0x4e00+i)) + `","type":"String"}]`)
-		require.NoError(t, err)
-	}
-	assert.LessOrEqual(t, len(l.known), maxLayouts)
-}
-
 func TestRenderOptionsAndValuesThatAreNone(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, func(s *Subscription, _ *http.Request) { s.Render.Int64AsString = true })

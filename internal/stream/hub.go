@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -35,7 +36,7 @@ type Hub struct {
 	o       Options
 	log     *slog.Logger
 	metrics *metrics
-	opener  *opener
+	chunks  *chunk.Opener
 	wheel   *wheel
 	wakes   *wakeQueue
 	// slots holds one token per running history read.
@@ -57,7 +58,7 @@ func New(o Options) *Hub {
 		o:           o,
 		log:         o.Logger,
 		metrics:     newMetrics(o.Registerer),
-		opener:      newOpener(),
+		chunks:      chunk.NewOpener(),
 		wheel:       newWheel(o.Now),
 		wakes:       newWakeQueue(),
 		slots:       make(chan struct{}, o.MaxReplays),

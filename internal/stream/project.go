@@ -3,6 +3,7 @@ package stream
 import (
 	"slices"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -22,26 +23,26 @@ type projector struct {
 	withhold func(reason string, rows int, cause error)
 }
 
-// rows appends the row events of b, from row index first on, as v shows them
+// rows appends the row events of opened, from row index first on, as v shows them
 // and says how many there are. What cannot be decided or rendered is withheld.
-func (p *projector) rows(dst []byte, c mq.Chunk, at mq.Position, b *block, v view, first int) ([]byte, int) {
-	keep, known := p.visibleColumns(b.layout, v.grant)
+func (p *projector) rows(dst []byte, c mq.Chunk, at mq.Position, opened *chunk.Chunk, v view, first int) ([]byte, int) {
+	keep, known := p.visibleColumns(opened.Layout, v.grant)
 	if !known {
-		p.withhold(withheldTable, len(b.ends)-first, nil)
+		p.withhold(withheldTable, opened.Rows-first, nil)
 		return dst, 0
 	}
 	frame := newRowFrame(p.topic.Table, c.Received)
 	filter, _ := v.grant.(RowGrant)
 	sent := 0
-	for i := first; i < len(b.ends); i++ {
-		row := b.row(i)
-		if filter != nil && !p.visibleRow(filter, b.layout, row) {
+	for i := first; i < opened.Rows; i++ {
+		row := opened.Slice(i, i+1)
+		if filter != nil && !p.visibleRow(filter, opened.Layout, row) {
 			continue
 		}
 		mark := len(dst)
-		dst = p.ids.append(append(dst, "id: "...), rowPosition(at, i, len(b.ends)))
+		dst = p.ids.append(append(dst, "id: "...), rowPosition(at, i, opened.Rows))
 		dst = append(dst, frame.head...)
-		out, err := b.layout.AppendObject(dst, row, keep, v.render)
+		out, err := opened.Layout.AppendObject(dst, row, keep, v.render)
 		if err != nil {
 			p.withhold(withheldValue, 1, err)
 			dst = dst[:mark]
@@ -91,9 +92,12 @@ func (p *projector) visibleRow(g RowGrant, l *record.Layout, row []byte) bool {
 	return ok
 }
 
+// maxGuessedRows bounds the rows that a header is believed to promise.
+const maxGuessedRows = 1 << 20
+
 // size guesses the bytes of a chunk's events, to allocate once and to measure
 // how far a reader is behind.
 func size(c mq.Chunk) int64 {
 	perRow := len(c.Columns) + len(c.Table) + 120
-	return int64(len(c.Body)) + int64(min(max(c.Rows, 1), maxChunkRows))*int64(perRow)
+	return int64(len(c.Body)) + int64(min(max(c.Rows, 1), maxGuessedRows))*int64(perRow)
 }
