@@ -1,4 +1,4 @@
-// Package dedupe is the contract of the store of seen ids: an id is claimed
+// Package dedupe is the contract of the store of seen ids: an id is reserved
 // before its record is published and committed after. What an id is, and what
 // becomes of its record, is the caller's.
 package dedupe
@@ -13,7 +13,7 @@ import (
 )
 
 // ErrUnavailable says that the store cannot answer. Whether it did what was asked is
-// not known: a claim that was made lapses by itself.
+// not known: a reservation that was made lapses by itself.
 var ErrUnavailable = errors.New("the store of seen ids is unavailable")
 
 const (
@@ -31,7 +31,7 @@ type Scope struct {
 	Table string
 }
 
-// Owner is the token of whoever claims ids: nobody else can commit or release
+// Owner is the token of whoever reserves ids: nobody else can commit or release
 // them.
 type Owner [16]byte
 
@@ -55,8 +55,8 @@ const (
 	InFlight
 )
 
-// Claim is Reserve's answer for one id.
-type Claim struct {
+// Reservation is Reserve's answer for one id.
+type Reservation struct {
 	State State
 	// Value is what a Duplicate was committed with, nil for nothing.
 	Value []byte
@@ -72,30 +72,30 @@ type Entry struct {
 	Value []byte
 }
 
-// Claimer remembers ids. Ids are any bytes of any length; those of one call are
+// Reserver remembers ids. Ids are any bytes of any length; those of one call are
 // distinct and at most MaxWindow. What a call did is durable when it returns
 // nil; all errors wrap ErrUnavailable. All methods are safe for concurrent use.
-type Claimer interface {
-	// Reserve claims those of the ids that nobody has, and answers for each in
-	// their order. A claim lasts for the store's lease from now on; a lapsed
+type Reserver interface {
+	// Reserve reserves those of the ids that nobody has, and answers for each in
+	// their order. A reservation lasts for the store's lease from now on; a lapsed
 	// one is as if it had never been. Of two calls at once with one id at most
 	// one is told New. One clock judges a lease, the store's own; where there
-	// are several, a claim lapses for others only when the lease is over by
+	// are several, a reservation lapses for others only when the lease is over by
 	// more than the clocks differ.
-	Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error)
+	Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Reservation, error)
 	// Commit remembers ids for retention from now on, 0 for ever. An owner
-	// whose claim has lapsed may still commit, as long as nobody else holds the
+	// whose reservation has lapsed may still commit, as long as nobody else holds the
 	// id. An id that another holds, or that is committed, is left as it is;
 	// lost says how many there were.
 	Commit(ctx context.Context, s Scope, o Owner, entries []Entry, retention time.Duration) (lost int, err error)
-	// Release gives claims up. Ids that the owner does not hold are left as
+	// Release gives reservations up. Ids that the owner does not hold are left as
 	// they are.
 	Release(ctx context.Context, s Scope, o Owner, ids []string) error
 }
 
-// Store is a Claimer and its life.
+// Store is a Reserver and its life.
 type Store interface {
-	Claimer
+	Reserver
 	// Want says whether any tenant needs the store now. The error is why one
 	// that is needed does not work; it is tried again meanwhile.
 	Want(ctx context.Context, wanted bool) error

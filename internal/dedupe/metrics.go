@@ -9,16 +9,16 @@ import (
 
 // Metered counts what a store is asked and answers.
 type Metered struct {
-	Claimer
+	Reserver
 	ids    *prometheus.CounterVec
 	errors *prometheus.CounterVec
 	lost   prometheus.Counter
 }
 
 // NewMetered wraps a store; reg may be nil.
-func NewMetered(c Claimer, reg prometheus.Registerer) *Metered {
+func NewMetered(c Reserver, reg prometheus.Registerer) *Metered {
 	m := &Metered{
-		Claimer: c,
+		Reserver: c,
 		ids: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_ids_total", Help: "Ids asked for, by what they were: claimed, duplicate or in_flight.",
 		}, []string{"state"}),
@@ -26,7 +26,7 @@ func NewMetered(c Claimer, reg prometheus.Registerer) *Metered {
 			Name: "wavehouse_dedupe_errors_total", Help: "Calls of the store of seen ids that failed, by operation.",
 		}, []string{"operation"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "wavehouse_dedupe_lost_claims_total", Help: "Claims that had lapsed and were taken by another before their record was stored.",
+			Name: "wavehouse_dedupe_lost_claims_total", Help: "Reservations that had lapsed and were taken by another before their record was stored.",
 		}),
 	}
 	if reg != nil {
@@ -35,12 +35,12 @@ func NewMetered(c Claimer, reg prometheus.Registerer) *Metered {
 	return m
 }
 
-// Reserve implements Claimer.
-func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Claim, error) {
-	claims, err := m.Claimer.Reserve(ctx, s, o, ids)
+// Reserve implements Reserver.
+func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) ([]Reservation, error) {
+	reservations, err := m.Reserver.Reserve(ctx, s, o, ids)
 	m.failed("reserve", err)
 	var n [3]int
-	for _, c := range claims {
+	for _, c := range reservations {
 		n[c.State]++
 	}
 	for state, name := range [...]string{New: "claimed", Duplicate: "duplicate", InFlight: "in_flight"} {
@@ -48,20 +48,20 @@ func (m *Metered) Reserve(ctx context.Context, s Scope, o Owner, ids []string) (
 			m.ids.WithLabelValues(name).Add(float64(n[state]))
 		}
 	}
-	return claims, err
+	return reservations, err
 }
 
-// Commit implements Claimer.
+// Commit implements Reserver.
 func (m *Metered) Commit(ctx context.Context, s Scope, o Owner, entries []Entry, retention time.Duration) (int, error) {
-	lost, err := m.Claimer.Commit(ctx, s, o, entries, retention)
+	lost, err := m.Reserver.Commit(ctx, s, o, entries, retention)
 	m.failed("commit", err)
 	m.lost.Add(float64(lost))
 	return lost, err
 }
 
-// Release implements Claimer.
+// Release implements Reserver.
 func (m *Metered) Release(ctx context.Context, s Scope, o Owner, ids []string) error {
-	err := m.Claimer.Release(ctx, s, o, ids)
+	err := m.Reserver.Release(ctx, s, o, ids)
 	m.failed("release", err)
 	return err
 }

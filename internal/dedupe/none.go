@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// None is a Claimer that is never available.
+// None is a Reserver that is never available.
 type None struct{}
 
-// Reserve implements Claimer.
-func (None) Reserve(context.Context, Scope, Owner, []string) ([]Claim, error) {
+// Reserve implements Reserver.
+func (None) Reserve(context.Context, Scope, Owner, []string) ([]Reservation, error) {
 	return nil, ErrUnavailable
 }
 
-// Commit implements Claimer.
+// Commit implements Reserver.
 func (None) Commit(context.Context, Scope, Owner, []Entry, time.Duration) (int, error) {
 	return 0, ErrUnavailable
 }
 
-// Release implements Claimer.
+// Release implements Reserver.
 func (None) Release(context.Context, Scope, Owner, []string) error { return ErrUnavailable }

@@ -36,8 +36,8 @@ type GateOptions struct {
 	// the queue; 0 is 16 MiB and 256 MiB. Over them a request is queue.full.
 	MaxWaitingPerTenant, MaxWaiting int64
 	// Dedupe remembers ids; nil is one that is never available.
-	Dedupe dedupe.Claimer
-	// Lease is how long a claim of Dedupe lasts.
+	Dedupe dedupe.Reserver
+	// Lease is how long a reservation of Dedupe lasts.
 	Lease time.Duration
 	// InFlightWait is how long a request waits for another that has one of its
 	// ids; 0 is 2 seconds.
@@ -132,7 +132,7 @@ func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 		d:     g.decoder(&r, r.Table),
 	}
 	if r.IDs != nil || r.Key != "" {
-		s.claims = &claims{owner: dedupe.NewOwner(), scope: dedupe.Scope{Tenant: r.Tenant, Table: r.Table.Name}}
+		s.ids = &reservations{owner: dedupe.NewOwner(), scope: dedupe.Scope{Tenant: r.Tenant, Table: r.Table.Name}}
 	}
 	err := s.run(ctx)
 	g.metrics.request(&r, &s.result)

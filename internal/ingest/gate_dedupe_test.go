@@ -227,7 +227,7 @@ func TestDedupeInFlightIsAnswered(t *testing.T) {
 // A store that is paid for each question is asked as rarely as it says.
 func TestDedupeAsksAgainWhenTheStoreSaysSo(t *testing.T) {
 	r := newDedupeRig(t)
-	store := &dear{Claimer: r.store}
+	store := &dear{Reserver: r.store}
 	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: store, Lease: testLease, InFlightWait: 200 * time.Millisecond})
 	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
 	require.NoError(t, err)
@@ -238,19 +238,19 @@ func TestDedupeAsksAgainWhenTheStoreSaysSo(t *testing.T) {
 
 // dear is a store that is rather not asked.
 type dear struct {
-	dedupe.Claimer
+	dedupe.Reserver
 	asked atomic.Int32
 }
 
-func (d *dear) Reserve(ctx context.Context, s dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Claim, error) {
+func (d *dear) Reserve(ctx context.Context, s dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Reservation, error) {
 	d.asked.Add(1)
-	claims, err := d.Claimer.Reserve(ctx, s, o, ids)
-	for i := range claims {
-		if claims[i].State == dedupe.InFlight {
-			claims[i].RetryAfter = time.Minute
+	found, err := d.Reserver.Reserve(ctx, s, o, ids)
+	for i := range found {
+		if found[i].State == dedupe.InFlight {
+			found[i].RetryAfter = time.Minute
 		}
 	}
-	return claims, err
+	return found, err
 }
 
 func TestDedupeUnknownOutcome(t *testing.T) {
@@ -283,7 +283,7 @@ func TestDedupeUnknownOutcomeInTheMiddle(t *testing.T) {
 	assert.Len(t, r.stored(), 3)
 }
 
-// A process that dies between publish and commit leaves a claim behind.
+// A process that dies between publish and commit leaves a reservation behind.
 func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
 	r := newDedupeRig(t)
 	crashed := ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: noCommit{r.store}, Lease: testLease})
@@ -297,7 +297,7 @@ func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
 	assert.Len(t, r.stored(), 1)
 }
 
-type noCommit struct{ dedupe.Claimer }
+type noCommit struct{ dedupe.Reserver }
 
 func (noCommit) Commit(context.Context, dedupe.Scope, dedupe.Owner, []dedupe.Entry, time.Duration) (int, error) {
 	return 0, dedupe.ErrUnavailable
@@ -360,7 +360,7 @@ func TestDedupeStoreDownFailsClosed(t *testing.T) {
 	assert.Len(t, q.stored, 1)
 }
 
-func TestDedupeCallerThatIsGoneHoldsNoClaim(t *testing.T) {
+func TestDedupeCallerThatIsGoneHoldsNoReservation(t *testing.T) {
 	r := newDedupeRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

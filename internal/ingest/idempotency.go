@@ -33,22 +33,22 @@ func (s *session) bodyHash() []byte {
 	return append([]byte{byte(s.r.Format)}, sum[:]...)
 }
 
-// claimKey claims the request's key; false when the request is at its end:
+// reserveKey reserves the request's key; false when the request is at its end:
 // answered before, or failed.
-func (s *session) claimKey(ctx context.Context) bool {
+func (s *session) reserveKey(ctx context.Context) bool {
 	ids := []string{idOfRequest + s.r.Key}
 	for end := time.Now().Add(s.g.o.InFlightWait); ; {
 		if err := ctx.Err(); err != nil {
 			s.failure = CanceledError(err)
 			return false
 		}
-		found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.claims.scope, s.claims.owner, ids)
+		found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.ids.scope, s.ids.owner, ids)
 		switch {
 		case err != nil:
 			s.failure = dedupeDownError(err)
 			return false
 		case found[0].State == dedupe.New:
-			s.claims.keyed = true
+			s.ids.keyed = true
 			return true
 		case found[0].State == dedupe.Duplicate:
 			s.replay(found[0].Value)
@@ -94,18 +94,18 @@ func (s *session) replay(value []byte) {
 
 // settleKey remembers the answer, or gives the key up: one under which nothing
 // was stored may be used again, and one whose request failed in part brings the
-// rest with the next attempt. An unknown outcome leaves the claim to lapse.
+// rest with the next attempt. An unknown outcome leaves the reservation to lapse.
 func (s *session) settleKey(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	id := idOfRequest + s.r.Key
 	stored := s.result.Succeeded + s.result.Duplicates
 	switch {
-	case s.claims.unknown:
+	case s.ids.unknown:
 	case s.failure != nil || stored == 0 && s.result.Total > 0:
-		_ = s.g.o.Dedupe.Release(ctx, s.claims.scope, s.claims.owner, []string{id})
+		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, []string{id})
 	default:
 		entry := dedupe.Entry{ID: id, Value: s.answered()}
-		_, _ = s.g.o.Dedupe.Commit(ctx, s.claims.scope, s.claims.owner, []dedupe.Entry{entry}, KeyRetention)
+		_, _ = s.g.o.Dedupe.Commit(ctx, s.ids.scope, s.ids.owner, []dedupe.Entry{entry}, KeyRetention)
 	}
 }
 

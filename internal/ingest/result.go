@@ -81,7 +81,7 @@ func (r *Result) settle(p *piece, err *Error, successes bool) {
 }
 
 // hold counts a record of a window, whose leader is the first with its id.
-func (r *Result) hold(h, leader *held, successes bool) {
+func (r *Result) hold(h, leader *candidate, successes bool) {
 	v := RecordResult{Index: h.index}
 	switch err := leader.err; {
 	case err != nil:

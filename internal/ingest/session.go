@@ -15,9 +15,9 @@ const (
 	// waiting for others: they make a chunk of their own.
 	ownChunkRows  = 256
 	ownChunkBytes = 128 << 10
-	// maxHeldBytes is how much of one body is encoded before some of it is
+	// maxEncodedBytes is how much of one body is encoded before some of it is
 	// published.
-	maxHeldBytes = 4 << 20
+	maxEncodedBytes = 4 << 20
 )
 
 // session is one request's way through the gate.
@@ -34,12 +34,12 @@ type session struct {
 	bySet   map[*record.ColumnSet]*piece
 	last    *piece
 	ready   []*piece
-	held    int64
+	encoded int64 // bytes of open and ready
 	failure *Error
 	// refreshed is true once Refresh was asked.
 	refreshed bool
-	// claims is nil for a request that nothing is remembered of.
-	claims *claims
+	// ids is nil for a request that nothing is remembered of.
+	ids *reservations
 }
 
 // run takes the request through; the error is as Ingest's.
@@ -50,12 +50,12 @@ func (s *session) run(ctx context.Context) error {
 		return err
 	}
 	s.result.Single = s.d.Single()
-	if s.r.Key == "" || s.claimKey(ctx) {
+	if s.r.Key == "" || s.reserveKey(ctx) {
 		s.decode(ctx)
 		s.publish(ctx)
 	}
 	s.result.sort()
-	if s.claims != nil && s.claims.keyed {
+	if s.ids != nil && s.ids.keyed {
 		s.settleKey(ctx)
 	}
 	if s.failure != nil {
@@ -95,31 +95,31 @@ func (s *session) decode(ctx context.Context) {
 			continue
 		}
 		s.result.Total++
-		if s.claimed(ctx, rec) {
+		if s.setAside(ctx, rec) {
 			continue
 		}
 		s.add(rec)
-		if s.held >= maxHeldBytes {
+		if s.encoded >= maxEncodedBytes {
 			s.publish(ctx)
 		}
 	}
-	if s.claims != nil {
+	if s.ids != nil {
 		s.settleWindow(ctx)
 	}
 }
 
-// claimed puts a record with an id aside, to be claimed with others; it is
-// false for a record that goes its way unclaimed.
-func (s *session) claimed(ctx context.Context, rec record.Record) bool {
+// setAside keeps a record with an id aside, to be reserved with others; it is
+// false for a record that goes its way unreserved.
+func (s *session) setAside(ctx context.Context, rec record.Record) bool {
 	switch {
-	case s.claims == nil || s.r.IDs == nil:
+	case s.ids == nil || s.r.IDs == nil:
 		return false
 	case rec.ID == nil:
 		s.result.withoutID++
 		return false
 	}
-	s.claims.window.add(rec)
-	if s.claims.window.full() {
+	s.ids.window.add(rec)
+	if s.ids.window.full() {
 		s.settleWindow(ctx)
 	}
 	return true
@@ -154,7 +154,7 @@ func (s *session) add(rec record.Record) {
 	}
 	before := p.size()
 	p.add(rec.Index, rec.Row)
-	s.held += p.size() - before
+	s.encoded += p.size() - before
 }
 
 func (s *session) pieceFor(set *record.ColumnSet) *piece {
@@ -203,7 +203,7 @@ func (s *session) finish(full *piece) *piece {
 // then counted as failed.
 func (s *session) publish(ctx context.Context) {
 	pieces := append(s.ready, s.open...)
-	s.ready, s.open, s.bySet, s.last, s.held = nil, nil, nil, nil, 0
+	s.ready, s.open, s.bySet, s.last, s.encoded = nil, nil, nil, nil, 0
 	var size int64
 	for _, p := range pieces {
 		size += p.size()
@@ -234,7 +234,7 @@ func (s *session) send(ctx context.Context, p *piece) *Error {
 	if s.failure != nil {
 		return s.failure
 	}
-	if s.claims != nil && s.claims.keyed {
+	if s.ids != nil && s.ids.keyed {
 		_, err := s.sendNamed(ctx, p, s.keyedMessageID(p))
 		return err
 	}

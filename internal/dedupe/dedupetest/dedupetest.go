@@ -30,7 +30,7 @@ const (
 // Subject is a store under test.
 type Subject struct {
 	dedupe.Store
-	// Lease is the store's, Margin how much longer others leave a claim alone
+	// Lease is the store's, Margin how much longer others leave a reservation alone
 	// because clocks differ.
 	Lease, Margin time.Duration
 	// Advance moves the store's clock; nil without MovesClock.
@@ -46,7 +46,7 @@ type testCase struct {
 }
 
 var cases = []testCase{
-	{"an id is claimed once", nil, claimedOnce},
+	{"an id is reserved once", nil, reservedOnce},
 	{"a committed id is a duplicate", nil, committed},
 	{"a released id is new", nil, released},
 	{"scopes do not meet", nil, scopes},
@@ -59,14 +59,14 @@ var cases = []testCase{
 	{"an empty window", nil, empty},
 	{"who waits is told when to ask again", nil, saysWhen},
 	{"a store's life", nil, life},
-	{"a claim lapses", []Capability{MovesClock}, lapses},
+	{"a reservation lapses", []Capability{MovesClock}, lapses},
 	{"a slow owner may still commit", []Capability{MovesClock}, slowOwner},
-	{"a slow owner does not take another's claim", []Capability{MovesClock}, overtaken},
-	{"a slow owner commits over another's lapsed claim", []Capability{MovesClock}, bothSlow},
+	{"a slow owner does not take another's reservation", []Capability{MovesClock}, overtaken},
+	{"a slow owner commits over another's lapsed reservation", []Capability{MovesClock}, bothSlow},
 	{"retention ends", []Capability{MovesClock}, retention},
 	{"for ever", []Capability{MovesClock}, forEver},
 	{"a commit outlives the process", []Capability{Reopens}, commitOutlives},
-	{"a claim outlives the process and lapses", []Capability{Reopens, MovesClock}, claimOutlives},
+	{"a reservation outlives the process and lapses", []Capability{Reopens, MovesClock}, reservationOutlives},
 }
 
 // Run holds a store against the contract and returns how many cases did not
@@ -102,10 +102,10 @@ func boris() dedupe.Owner { return dedupe.Owner{2} }
 
 func reserve(t *testing.T, s dedupe.Store, o dedupe.Owner, ids ...string) []dedupe.State {
 	t.Helper()
-	claims, err := s.Reserve(t.Context(), birch(), o, ids)
+	reservations, err := s.Reserve(t.Context(), birch(), o, ids)
 	require.NoError(t, err)
-	states := make([]dedupe.State, len(claims))
-	for i, c := range claims {
+	states := make([]dedupe.State, len(reservations))
+	for i, c := range reservations {
 		states[i] = c.State
 	}
 	return states
@@ -124,7 +124,7 @@ func commit(t *testing.T, s dedupe.Store, o dedupe.Owner, keep time.Duration, id
 
 func states(all ...dedupe.State) []dedupe.State { return all }
 
-func claimedOnce(t *testing.T, s *Subject) {
+func reservedOnce(t *testing.T, s *Subject) {
 	require.Equal(t, states(dedupe.New), reserve(t, s, anna(), "a"))
 	require.Equal(t, states(dedupe.InFlight), reserve(t, s, boris(), "a"))
 	require.Equal(t, states(dedupe.InFlight), reserve(t, s, anna(), "a"), "a second request of one owner is another request")
@@ -135,12 +135,12 @@ func claimedOnce(t *testing.T, s *Subject) {
 func saysWhen(t *testing.T, s *Subject) {
 	reserve(t, s, anna(), "held", "done")
 	commit(t, s, anna(), 0, "done")
-	claims, err := s.Reserve(t.Context(), birch(), boris(), []string{"held", "done", "new"})
+	reservations, err := s.Reserve(t.Context(), birch(), boris(), []string{"held", "done", "new"})
 	require.NoError(t, err)
-	require.Positive(t, claims[0].RetryAfter)
-	require.LessOrEqual(t, claims[0].RetryAfter, s.Lease+s.Margin)
-	require.Zero(t, claims[1].RetryAfter)
-	require.Zero(t, claims[2].RetryAfter)
+	require.Positive(t, reservations[0].RetryAfter)
+	require.LessOrEqual(t, reservations[0].RetryAfter, s.Lease+s.Margin)
+	require.Zero(t, reservations[1].RetryAfter)
+	require.Zero(t, reservations[2].RetryAfter)
 }
 
 // life: a store that is wanted works, runs until it is told to end, and is
@@ -174,7 +174,7 @@ func released(t *testing.T, s *Subject) {
 	reserve(t, s, anna(), "a", "b")
 	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"a"}))
 	require.Equal(t, states(dedupe.New, dedupe.InFlight), reserve(t, s, boris(), "a", "b"))
-	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"never claimed"}))
+	require.NoError(t, s.Release(t.Context(), birch(), anna(), []string{"never reserved"}))
 }
 
 func scopes(t *testing.T, s *Subject) {
@@ -182,9 +182,9 @@ func scopes(t *testing.T, s *Subject) {
 		birch(), {Tenant: "birch", Table: "page"}, {Tenant: "birch", Table: "pages\x00"}, {Tenant: "birch", Table: ""},
 		{Tenant: "cedar", Table: "pages"}, {Tenant: "birchpages", Table: ""}, {Tenant: "birch", Table: "Pages"},
 	} {
-		claims, err := s.Reserve(t.Context(), scope, anna(), []string{"a"})
+		reservations, err := s.Reserve(t.Context(), scope, anna(), []string{"a"})
 		require.NoError(t, err)
-		assert.Equal(t, dedupe.New, claims[0].State, "%q", scope)
+		assert.Equal(t, dedupe.New, reservations[0].State, "%q", scope)
 	}
 }
 
@@ -202,10 +202,10 @@ func values(t *testing.T, s *Subject) {
 	reserve(t, s, anna(), "a", "b")
 	_, err := s.Commit(t.Context(), birch(), anna(), []dedupe.Entry{{ID: "a", Value: value}, {ID: "b"}}, 0)
 	require.NoError(t, err)
-	claims, err := s.Reserve(t.Context(), birch(), boris(), []string{"b", "a"})
+	reservations, err := s.Reserve(t.Context(), birch(), boris(), []string{"b", "a"})
 	require.NoError(t, err)
-	require.Empty(t, claims[0].Value)
-	require.Equal(t, value, claims[1].Value)
+	require.Empty(t, reservations[0].Value)
+	require.Equal(t, value, reservations[1].Value)
 }
 
 func mixed(t *testing.T, s *Subject) {
@@ -230,21 +230,21 @@ func race(t *testing.T, s *Subject) {
 		ids[i] = fmt.Sprintf("id-%d", i)
 	}
 	const callers = 16
-	results := make([][]dedupe.Claim, callers)
+	results := make([][]dedupe.Reservation, callers)
 	var wg sync.WaitGroup
 	for n := range callers {
 		wg.Go(func() {
-			claims, err := s.Reserve(t.Context(), birch(), dedupe.Owner{byte(n)}, ids)
+			reservations, err := s.Reserve(t.Context(), birch(), dedupe.Owner{byte(n)}, ids)
 			if assert.NoError(t, err) {
-				results[n] = claims
+				results[n] = reservations
 			}
 		})
 	}
 	wg.Wait()
 	for i, id := range ids {
 		won := 0
-		for _, claims := range results {
-			if claims[i].State == dedupe.New {
+		for _, reservations := range results {
+			if reservations[i].State == dedupe.New {
 				won++
 			}
 		}
@@ -252,7 +252,7 @@ func race(t *testing.T, s *Subject) {
 	}
 }
 
-// crossing has callers claim and settle the same ids in opposite orders.
+// crossing has callers reserve and settle the same ids in opposite orders.
 func crossing(t *testing.T, s *Subject) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -265,12 +265,12 @@ func crossing(t *testing.T, s *Subject) {
 				if n%2 == 1 {
 					ids = []string{fmt.Sprint(round), "c", "b", "a"}
 				}
-				claims, err := s.Reserve(ctx, birch(), o, ids)
+				reservations, err := s.Reserve(ctx, birch(), o, ids)
 				if !assert.NoError(t, err) {
 					return
 				}
 				var mine []string
-				for i, c := range claims {
+				for i, c := range reservations {
 					if c.State == dedupe.New {
 						mine = append(mine, ids[i])
 					}
@@ -347,7 +347,7 @@ func commitOutlives(t *testing.T, s *Subject) {
 	require.Equal(t, states(dedupe.Duplicate), reserve(t, s.Reopen(), boris(), "a"))
 }
 
-func claimOutlives(t *testing.T, s *Subject) {
+func reservationOutlives(t *testing.T, s *Subject) {
 	reserve(t, s, anna(), "a")
 	again := s.Reopen()
 	require.Equal(t, states(dedupe.InFlight), reserve(t, again, boris(), "a"))

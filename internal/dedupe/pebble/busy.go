@@ -50,7 +50,7 @@ func (b *busy) take(key string, h *holder) *holder {
 }
 
 // reserve takes keys for a Reserve and returns those it got, sorted. A key that
-// another Reserve has is about to be claimed: it is left out.
+// another Reserve has is about to be reserved: it is left out.
 func (b *busy) reserve(keys []string) (got []string, h *holder) {
 	h = &holder{reserving: true, done: make(chan struct{})}
 	return b.acquire(keys, h, func(other *holder) bool { return !other.reserving }), h

@@ -34,15 +34,15 @@ func TestDiskFull(t *testing.T) {
 		stored = append(stored, id)
 	}
 	require.NotEmpty(t, stored)
-	_, err := claim(t.Context(), s, "while it is full")
+	_, err := reserveOne(t.Context(), s, "while it is full")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
 	volume.Resize(t, "64m")
 	require.Eventually(t, func() bool {
-		state, err := claim(t.Context(), s, "room again")
+		state, err := reserveOne(t.Context(), s, "room again")
 		return err == nil && state == dedupe.New
 	}, time.Minute, 10*time.Millisecond)
 	for _, id := range stored {
-		state, err := claim(t.Context(), s, id)
+		state, err := reserveOne(t.Context(), s, id)
 		require.NoError(t, err)
 		require.Equal(t, dedupe.Duplicate, state)
 	}

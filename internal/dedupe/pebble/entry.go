@@ -9,10 +9,10 @@ import (
 )
 
 // An entry on disk is a byte that says what it is, the time until which it
-// holds in milliseconds since 1970 (0 for ever), and then the owner of a claim
+// holds in milliseconds since 1970 (0 for ever), and then the owner of a reservation
 // or the value of a committed id.
 const (
-	kindClaim     = 'c'
+	kindReserved  = 'c'
 	kindCommitted = 'd'
 	entryHead     = 9
 )
@@ -33,7 +33,7 @@ func parseEntry(b []byte) (entry, error) {
 	}
 	e := entry{kind: b[0], until: int64(binary.BigEndian.Uint64(b[1:]))}
 	switch rest := b[entryHead:]; {
-	case e.kind == kindClaim && len(rest) == len(e.owner):
+	case e.kind == kindReserved && len(rest) == len(e.owner):
 		copy(e.owner[:], rest)
 	case e.kind == kindCommitted:
 		e.value = rest
@@ -45,7 +45,7 @@ func parseEntry(b []byte) (entry, error) {
 
 func (e entry) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(append(dst, e.kind), uint64(e.until))
-	if e.kind == kindClaim {
+	if e.kind == kindReserved {
 		return append(dst, e.owner[:]...)
 	}
 	return append(dst, e.value...)

@@ -11,10 +11,10 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, open func() bool) *metrics {
 	m := &metrics{
 		lapsed: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "wavehouse_dedupe_lapsed_claims_total", Help: "Claims of ids that lapsed, the fate of their record unknown, and were claimed anew.",
+			Name: "wavehouse_dedupe_lapsed_claims_total", Help: "Reservations of ids that lapsed, the fate of their record unknown, and were reserved anew.",
 		}),
 		swept: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "wavehouse_dedupe_swept_ids_total", Help: "Ids and claims removed because their time was over.",
+			Name: "wavehouse_dedupe_swept_ids_total", Help: "Ids and reservations removed because their time was over.",
 		}),
 		sweep: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_dedupe_sweep_seconds", Help: "Time that a sweep of the store of seen ids took.",

@@ -21,7 +21,7 @@ type Options struct {
 	// Dir holds the files; it is created when missing and belongs to one
 	// process at a time.
 	Dir string
-	// Lease is how long a claim lasts.
+	// Lease is how long a reservation lasts.
 	Lease time.Duration
 	// Logger, nil for slog.Default.
 	Logger *slog.Logger

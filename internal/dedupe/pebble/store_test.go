@@ -80,12 +80,12 @@ var (
 	anna  = dedupe.Owner{1}
 )
 
-func claim(ctx context.Context, s *Store, id string) (dedupe.State, error) {
-	claims, err := s.Reserve(ctx, pages, dedupe.NewOwner(), []string{id})
+func reserveOne(ctx context.Context, s *Store, id string) (dedupe.State, error) {
+	reservations, err := s.Reserve(ctx, pages, dedupe.NewOwner(), []string{id})
 	if err != nil {
 		return 0, err
 	}
-	return claims[0].State, nil
+	return reservations[0].State, nil
 }
 
 func TestNothingIsOpenedUntilAsked(t *testing.T) {
@@ -99,7 +99,7 @@ func TestNothingIsOpenedUntilAsked(t *testing.T) {
 
 func TestUnwantedStoreClosesWhenIdle(t *testing.T) {
 	s := start(t, Options{IdleAfter: time.Nanosecond})
-	_, err := claim(t.Context(), s, "a")
+	_, err := reserveOne(t.Context(), s, "a")
 	require.NoError(t, err, "a call opens it, wanted or not")
 	require.NoError(t, s.Want(t.Context(), true))
 	require.NoError(t, s.closeIdle())
@@ -107,7 +107,7 @@ func TestUnwantedStoreClosesWhenIdle(t *testing.T) {
 	require.NoError(t, s.Want(t.Context(), false))
 	require.NoError(t, s.closeIdle())
 	require.False(t, s.isOpen())
-	state, err := claim(t.Context(), s, "a")
+	state, err := reserveOne(t.Context(), s, "a")
 	require.NoError(t, err)
 	require.Equal(t, dedupe.InFlight, state)
 }
@@ -117,13 +117,13 @@ func TestFailureToOpenIsPacedAndHeals(t *testing.T) {
 	require.NoError(t, os.WriteFile(dir, nil, 0o600))
 	s := start(t, Options{Dir: dir, OpenInterval: time.Hour})
 	require.ErrorIs(t, s.Want(t.Context(), true), dedupe.ErrUnavailable)
-	_, err := claim(t.Context(), s, "a")
+	_, err := reserveOne(t.Context(), s, "a")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
 	require.NoError(t, os.Remove(dir))
-	_, err = claim(t.Context(), s, "a")
+	_, err = reserveOne(t.Context(), s, "a")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable, "it is not time to try again")
 	require.NoError(t, s.Want(t.Context(), true), "a reload tries at once")
-	_, err = claim(t.Context(), s, "a")
+	_, err = reserveOne(t.Context(), s, "a")
 	require.NoError(t, err)
 }
 
@@ -134,7 +134,7 @@ func TestFailureToOpenHealsByItself(t *testing.T) {
 	require.Error(t, s.Want(t.Context(), true))
 	require.NoError(t, os.Remove(dir))
 	require.Eventually(t, func() bool {
-		_, err := claim(t.Context(), s, "a")
+		_, err := reserveOne(t.Context(), s, "a")
 		return err == nil
 	}, time.Minute, 2*time.Millisecond)
 }
@@ -148,7 +148,7 @@ func TestSecondStoreOfOneFolderIsRefused(t *testing.T) {
 func TestClosedStoreIsUnavailable(t *testing.T) {
 	s := start(t, Options{})
 	stop(t, s)
-	_, err := claim(t.Context(), s, "a")
+	_, err := reserveOne(t.Context(), s, "a")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
 }
 
@@ -186,14 +186,14 @@ func TestSweep(t *testing.T) {
 	n, err = s.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
-	state, err := claim(t.Context(), s, all[0])
+	state, err := reserveOne(t.Context(), s, all[0])
 	require.NoError(t, err)
 	require.Equal(t, dedupe.Duplicate, state, "for ever is not swept")
 }
 
-// TestSweepTakesNoClaim has ids lapse and be claimed anew under a sweep that
+// TestSweepTakesNoReservation has ids lapse and be reserved anew under a sweep that
 // never rests.
-func TestSweepTakesNoClaim(t *testing.T) {
+func TestSweepTakesNoReservation(t *testing.T) {
 	c := newClock()
 	s := start(t, Options{Now: c.Now, Lease: time.Second})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -204,10 +204,10 @@ func TestSweepTakesNoClaim(t *testing.T) {
 		}
 	})
 	for range 50 {
-		state, err := claim(t.Context(), s, "a")
+		state, err := reserveOne(t.Context(), s, "a")
 		require.NoError(t, err)
 		require.Equal(t, dedupe.New, state)
-		state, err = claim(t.Context(), s, "a")
+		state, err = reserveOne(t.Context(), s, "a")
 		require.NoError(t, err)
 		require.Equal(t, dedupe.InFlight, state)
 		c.Advance(2 * time.Second)
@@ -262,15 +262,15 @@ func TestFailedSyncEndsTheInstanceAlone(t *testing.T) {
 	_, err = s.Commit(t.Context(), pages, anna, []dedupe.Entry{{ID: "before"}}, 0)
 	require.NoError(t, err)
 	fs.fail.Store(true)
-	_, err = claim(t.Context(), s, "lost")
+	_, err = reserveOne(t.Context(), s, "lost")
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
 	require.False(t, s.isOpen())
 	fs.fail.Store(false)
 	require.Eventually(t, func() bool {
-		state, err := claim(t.Context(), s, "before")
+		state, err := reserveOne(t.Context(), s, "before")
 		return err == nil && state == dedupe.Duplicate
 	}, time.Minute, 5*time.Millisecond)
-	state, err := claim(t.Context(), s, "after")
+	state, err := reserveOne(t.Context(), s, "after")
 	require.NoError(t, err)
 	require.Equal(t, dedupe.New, state)
 }

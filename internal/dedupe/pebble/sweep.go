@@ -69,7 +69,7 @@ func (s *Store) measure(ctx context.Context) {
 	}
 }
 
-// Sweep removes the ids and claims that are over, and says how many. A call
+// Sweep removes the ids and reservations that are over, and says how many. A call
 // that needs one of the ids waits for one chunk of keys at most.
 func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 	start := time.Now()
@@ -108,7 +108,7 @@ func (s *Store) sweepFrom(in *instance, from []byte) (removed int, next []byte, 
 	defer func() { _ = batch.Close() }()
 	now := s.o.Now()
 	for _, key := range got {
-		// Again: it may have been claimed since.
+		// Again: it may have been reserved since.
 		if e, found, err := in.get(key); err != nil || !found || !e.over(now) {
 			continue
 		}

@@ -11,22 +11,22 @@ import (
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
 
-// Reserve implements dedupe.Claimer.
-func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Claim, error) {
-	claims := make([]dedupe.Claim, len(ids))
+// Reserve implements dedupe.Reserver.
+func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Reservation, error) {
+	reservations := make([]dedupe.Reservation, len(ids))
 	keys := keysOf(scope, ids)
-	err := s.do(ctx, func(in *instance) error { return s.reserve(in, o, keys, claims) })
+	err := s.do(ctx, func(in *instance) error { return s.reserve(in, o, keys, reservations) })
 	if err != nil {
-		return nil, err // claims may still be written to
+		return nil, err // reservations may still be written to
 	}
-	return claims, nil
+	return reservations, nil
 }
 
 // retryAfter is the time in which a publish and its commit are usually done.
 // Asking costs a look into memory.
 const retryAfter = 20 * time.Millisecond
 
-func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []dedupe.Claim) error {
+func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, reservations []dedupe.Reservation) error {
 	got, h := in.busy.reserve(keys)
 	defer in.busy.free(got, h)
 	mine := make(map[string]bool, len(got))
@@ -34,14 +34,14 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 		mine[key] = true
 	}
 	now := s.o.Now()
-	claim := entry{kind: kindClaim, until: until(now, s.o.Lease), owner: o}.append(nil)
+	reservation := entry{kind: kindReserved, until: until(now, s.o.Lease), owner: o}.append(nil)
 	batch := in.db.NewBatch()
 	defer func() { _ = batch.Close() }()
-	inFlight := dedupe.Claim{State: dedupe.InFlight, RetryAfter: retryAfter}
+	inFlight := dedupe.Reservation{State: dedupe.InFlight, RetryAfter: retryAfter}
 	lapsed := 0
 	for i, key := range keys {
 		if !mine[key] {
-			claims[i] = inFlight
+			reservations[i] = inFlight
 			continue
 		}
 		known, found, err := in.get(key)
@@ -49,15 +49,15 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 		case err != nil:
 			return err
 		case found && !known.over(now) && known.kind == kindCommitted:
-			claims[i] = dedupe.Claim{State: dedupe.Duplicate, Value: known.value}
+			reservations[i] = dedupe.Reservation{State: dedupe.Duplicate, Value: known.value}
 			continue
 		case found && !known.over(now):
-			claims[i] = inFlight
+			reservations[i] = inFlight
 			continue
-		case found && known.kind == kindClaim:
+		case found && known.kind == kindReserved:
 			lapsed++
 		}
-		if err := batch.Set([]byte(key), claim, nil); err != nil {
+		if err := batch.Set([]byte(key), reservation, nil); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, claims []de
 	return in.apply(batch)
 }
 
-// Commit implements dedupe.Claimer.
+// Commit implements dedupe.Reserver.
 func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
 	keys := make([]string, len(entries))
 	prefix := dedupe.Prefix(scope)
@@ -107,7 +107,7 @@ func (s *Store) commit(in *instance, o dedupe.Owner, keys []string, entries []de
 	return lost, in.apply(batch)
 }
 
-// Release implements dedupe.Claimer.
+// Release implements dedupe.Reserver.
 func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) error {
 	keys := keysOf(scope, ids)
 	return s.do(ctx, func(in *instance) error {
@@ -120,7 +120,7 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 			if err != nil {
 				return err
 			}
-			if found && known.kind == kindClaim && known.owner == o {
+			if found && known.kind == kindReserved && known.owner == o {
 				if err := batch.Delete([]byte(key), nil); err != nil {
 					return err
 				}

@@ -29,8 +29,8 @@ const (
 	idOfRequest = "k"
 )
 
-// claims are a request's dealings with the store of ids.
-type claims struct {
+// reservations are a request's dealings with the store of ids.
+type reservations struct {
 	owner  dedupe.Owner
 	scope  dedupe.Scope
 	window window
@@ -40,16 +40,16 @@ type claims struct {
 	unknown bool
 }
 
-// window is records with ids that wait to be claimed together: at most
-// dedupe.MaxWindow, and hardly more than maxHeldBytes.
+// window is records with ids that wait to be reserved together: at most
+// dedupe.MaxWindow, and hardly more than maxEncodedBytes.
 type window struct {
-	records []held
+	records []candidate
 	rows    []byte
 	first   map[string]int
 }
 
-// held is one record of a window.
-type held struct {
+// candidate is one record of a window.
+type candidate struct {
 	index    int
 	set      *record.ColumnSet
 	from, to int // of its row
@@ -74,11 +74,11 @@ func (w *window) add(rec record.Record) {
 	}
 	from := len(w.rows)
 	w.rows = append(w.rows, rec.Row...)
-	w.records = append(w.records, held{index: rec.Index, set: rec.Set, from: from, to: len(w.rows), id: id, leader: leader})
+	w.records = append(w.records, candidate{index: rec.Index, set: rec.Set, from: from, to: len(w.rows), id: id, leader: leader})
 }
 
 func (w *window) full() bool {
-	return len(w.records) >= dedupe.MaxWindow || len(w.rows) >= maxHeldBytes
+	return len(w.records) >= dedupe.MaxWindow || len(w.rows) >= maxEncodedBytes
 }
 
 func (w *window) reset() {
@@ -105,10 +105,10 @@ func (w *window) ids(records []int) []string {
 	return ids
 }
 
-// settleWindow brings the records of the window to their end: each is claimed,
+// settleWindow brings the records of the window to their end: each is reserved,
 // published and committed, found to be a duplicate, or failed.
 func (s *session) settleWindow(ctx context.Context) {
-	w := &s.claims.window
+	w := &s.ids.window
 	if len(w.records) == 0 {
 		return
 	}
@@ -123,7 +123,7 @@ func (s *session) settleWindow(ctx context.Context) {
 	pending := w.leaders()
 	for end := time.Now().Add(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {
 		var again time.Duration
-		if pending, again = s.claim(ctx, pending); len(pending) > 0 && s.failure == nil && !pause(ctx, again, end) {
+		if pending, again = s.reserve(ctx, pending); len(pending) > 0 && s.failure == nil && !pause(ctx, again, end) {
 			s.failure = inFlightError(s.g.o.Lease)
 		}
 	}
@@ -136,17 +136,17 @@ func (s *session) settleWindow(ctx context.Context) {
 	w.reset()
 }
 
-// claim asks for the ids of records, publishes those that are new, and returns
+// reserve asks for the ids of records, publishes those that are new, and returns
 // those that another request is at, and in what time to ask for them again.
-func (s *session) claim(ctx context.Context, records []int) (inFlight []int, again time.Duration) {
-	w := &s.claims.window
+func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, again time.Duration) {
+	w := &s.ids.window
 	if err := ctx.Err(); err != nil {
 		s.failure = CanceledError(err)
 		return records, 0
 	}
 	// A caller that leaves does not stop the store: what it did would not be
 	// known.
-	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.claims.scope, s.claims.owner, w.ids(records))
+	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.ids.scope, s.ids.owner, w.ids(records))
 	if err != nil {
 		s.failure = dedupeDownError(err)
 		return records, 0
@@ -163,7 +163,7 @@ func (s *session) claim(ctx context.Context, records []int) (inFlight []int, aga
 			again = max(again, found[i].RetryAfter)
 		}
 	}
-	s.publishClaimed(ctx, mine)
+	s.publishReserved(ctx, mine)
 	return inFlight, again
 }
 
@@ -173,11 +173,11 @@ type parcel struct {
 	records []int
 }
 
-// publishClaimed publishes claimed records and settles their claims: those of
+// publishReserved publishes reserved records and settles their reservations: those of
 // stored records are committed, those of records that are certainly not stored
 // are given up, and the others are left to lapse.
-func (s *session) publishClaimed(ctx context.Context, records []int) {
-	w := &s.claims.window
+func (s *session) publishReserved(ctx context.Context, records []int) {
+	w := &s.ids.window
 	var commit []dedupe.Entry
 	var release []string
 	for _, p := range s.parcels(records) {
@@ -203,16 +203,16 @@ func (s *session) publishClaimed(ctx context.Context, records []int) {
 	if len(commit) > 0 {
 		// A failure changes nothing for the caller: the records are durable,
 		// and their ids are held until they lapse.
-		_, _ = s.g.o.Dedupe.Commit(ctx, s.claims.scope, s.claims.owner, commit, s.r.IDs.Retention)
+		_, _ = s.g.o.Dedupe.Commit(ctx, s.ids.scope, s.ids.owner, commit, s.r.IDs.Retention)
 	}
 	if len(release) > 0 {
-		_ = s.g.o.Dedupe.Release(ctx, s.claims.scope, s.claims.owner, release)
+		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, release)
 	}
 }
 
 // parcels divides records into pieces, in their order.
 func (s *session) parcels(records []int) []*parcel {
-	w := &s.claims.window
+	w := &s.ids.window
 	var all []*parcel
 	open := make(map[*record.ColumnSet]*parcel)
 	for _, at := range records {
@@ -243,8 +243,8 @@ func (s *session) sendNamed(ctx context.Context, p *piece, id string) (sent bool
 	err = s.g.store(ctx, laneKey{topic: s.topic, set: p.set}, b)
 	p.chunk = b.position
 	if err != nil && err.Code == CodeOutcomeUnknown {
-		s.claims.unknown = true
-		err.RetryAfter = s.g.o.Lease // the claim is held until then
+		s.ids.unknown = true
+		err.RetryAfter = s.g.o.Lease // the reservation is held until then
 	}
 	if err != nil && err.Retryable {
 		s.failure = err
