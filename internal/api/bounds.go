@@ -33,7 +33,7 @@ type boundEntry struct {
 
 // bindAgain is bindSelect that remembers. Rules that cannot be applied are
 // resolved each time, to be reported each time.
-func (s *Server) bindAgain(r *http.Request, c *call, grant *policy.SelectGrant, name string, table *record.Table) *policy.BoundSelect {
+func (s *Server) bindAgain(r *http.Request, c *request, grant *policy.SelectGrant, name string, table *record.Table) *policy.BoundSelect {
 	claims := c.identity.Claims
 	if claims == nil || len(r.Header.Get("Authorization")) > maxBoundToken {
 		return s.bindSelect(r.Context(), c, grant, name, table)

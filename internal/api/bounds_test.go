@@ -25,7 +25,7 @@ func TestRowRulesAreRememberedForTheirCallersAlone(t *testing.T) {
 	other := pagesTable().Record
 	bind := func(claims map[string]any, snapshot *settings.Snapshot, altered bool) string {
 		t.Helper()
-		c := &call{tenant: tenant.Default, settings: snapshot, identity: auth.Identity{Role: "viewer", Claims: claims}}
+		c := &request{tenant: tenant.Default, settings: snapshot, identity: auth.Identity{Role: "viewer", Claims: claims}}
 		grant, err := c.identity.SelectGrant(snapshot.Policy, "pages")
 		require.NoError(t, err)
 		table := first
@@ -61,7 +61,7 @@ func TestRowRulesThatAreNotRemembered(t *testing.T) {
 	snapshot, err := rig.options.Settings.Get(tenant.Default)
 	require.NoError(t, err)
 	bind := func(claims map[string]any, token string) {
-		c := &call{tenant: tenant.Default, settings: snapshot, identity: auth.Identity{Role: "viewer", Claims: claims}}
+		c := &request{tenant: tenant.Default, settings: snapshot, identity: auth.Identity{Role: "viewer", Claims: claims}}
 		grant, err := c.identity.SelectGrant(snapshot.Policy, "pages")
 		require.NoError(t, err)
 		r := httptest.NewRequest(http.MethodPost, "/", nil)

@@ -19,7 +19,7 @@ var exceptionName = regexp.MustCompile(`\(([A-Z][A-Z0-9_]+)\)$`)
 // row filter, names of other columns, and how many rows there are: only who may
 // see all of it is told them.
 func (s *Server) discreet(h tenantHandler) tenantHandler {
-	return func(w http.ResponseWriter, r *http.Request, c *call) error {
+	return func(w http.ResponseWriter, r *http.Request, c *request) error {
 		err := h(w, r, c)
 		var said *clickhouse.Error
 		if err == nil || c.unheld() || !errors.As(err, &said) {
@@ -46,7 +46,7 @@ func refusalName(what, message string) string {
 
 // discreetly is what a caller is told of a record that became a dead letter. A
 // constraint and a materialized view may quote more than the record itself.
-func (c *call) discreetly(row insert.ParkedRow) insert.ParkedRow {
+func (c *request) discreetly(row insert.ParkedRow) insert.ParkedRow {
 	if _, err := strconv.Atoi(row.Code); err == nil && !c.unheld() {
 		row.Message = refusalName("record", row.Message)
 	}
@@ -54,7 +54,7 @@ func (c *call) discreetly(row insert.ParkedRow) insert.ParkedRow {
 }
 
 // unheld reports whether no rule holds the caller.
-func (c *call) unheld() bool {
+func (c *request) unheld() bool {
 	role, _ := c.settings.Policy.Role(c.identity.Role)
 	return c.identity.Operator || c.settings.Policy.IsAdmin(role)
 }

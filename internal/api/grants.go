@@ -13,14 +13,14 @@ import (
 
 // bindSelect resolves a grant's row rule for the caller. A rule that does not
 // fit the table is the operator's to hear of: it shows nothing.
-func (s *Server) bindSelect(ctx context.Context, c *call, grant *policy.SelectGrant, name string, table *record.Table) *policy.BoundSelect {
+func (s *Server) bindSelect(ctx context.Context, c *request, grant *policy.SelectGrant, name string, table *record.Table) *policy.BoundSelect {
 	bound := grant.Bind(c.identity.Claims, table)
 	s.reportRule(ctx, c, name, "row filter does not fit the table: it shows no row", bound.Fault())
 	return bound
 }
 
 // reportRule logs a row rule that cannot be applied.
-func (s *Server) reportRule(ctx context.Context, c *call, table, message string, fault error) {
+func (s *Server) reportRule(ctx context.Context, c *request, table, message string, fault error) {
 	if fault != nil {
 		s.Logger.WarnContext(ctx, message, slog.String("tenant", c.tenant.String()), slog.String("table", table),
 			slog.String("role", c.identity.Role), slog.Any("error", fault))
@@ -30,7 +30,7 @@ func (s *Server) reportRule(ctx context.Context, c *call, table, message string,
 // streamGrant reads the caller's grant from the current snapshot, each time it
 // is asked: a policy edit takes effect on the next row, and so does a change
 // of the table's columns.
-func (s *Server) streamGrant(ctx context.Context, c *call, table string) func() (stream.Grant, error) {
+func (s *Server) streamGrant(ctx context.Context, c *request, table string) func() (stream.Grant, error) {
 	var (
 		bound   *policy.BoundSelect
 		rules   *policy.Policy
@@ -66,7 +66,7 @@ func streamOver(err error) error {
 }
 
 // columnsOf is the table as it was last discovered, nil when it is not there.
-func (s *Server) columnsOf(c *call, name string) *record.Table {
+func (s *Server) columnsOf(c *request, name string) *record.Table {
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
 		return nil

@@ -20,7 +20,7 @@ import (
 const retrySchema = 5 * time.Second
 
 // ingest makes the records of a body durable: POST /v1/ingest?table=.
-func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) error {
 	if err := s.identify(r, c, ""); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *call) error {
 }
 
 // recordIDs says how the table's records are told apart, nil for not at all.
-func recordIDs(c *call, table string) *ingest.IDs {
+func recordIDs(c *request, table string) *ingest.IDs {
 	d := c.settings.Config.DedupeFor(table)
 	if !d.Enabled {
 		return nil
@@ -101,7 +101,7 @@ func recordIDs(c *call, table string) *ingest.IDs {
 }
 
 // tableName reads ?table=.
-func (c *call) tableName() (string, error) {
+func (c *request) tableName() (string, error) {
 	name, _, err := one(c.query, "table")
 	switch {
 	case err != nil:
@@ -119,7 +119,7 @@ func schemaNotLoaded() *Problem {
 
 // table finds the table in the tenant's catalogue, looking once more at
 // ClickHouse when it is not there.
-func (s *Server) table(ctx context.Context, c *call, name string) (*schema.Table, error) {
+func (s *Server) table(ctx context.Context, c *request, name string) (*schema.Table, error) {
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
 		return nil, schemaNotLoaded()
@@ -138,7 +138,7 @@ func (s *Server) table(ctx context.Context, c *call, name string) (*schema.Table
 
 // refreshed returns the table as ClickHouse has it now, or nil when it is the
 // one the request was read against.
-func (s *Server) refreshed(ctx context.Context, c *call, known *schema.Table) *schema.Table {
+func (s *Server) refreshed(ctx context.Context, c *request, known *schema.Table) *schema.Table {
 	catalogue, err := s.Schemas.RefreshEarly(ctx, c.tenant)
 	if err != nil || catalogue == nil {
 		return nil
@@ -150,7 +150,7 @@ func (s *Server) refreshed(ctx context.Context, c *call, known *schema.Table) *s
 	return table
 }
 
-func allResults(c *call) (bool, error) {
+func allResults(c *request) (bool, error) {
 	value, present, err := one(c.query, "results")
 	switch {
 	case err != nil:

@@ -38,7 +38,7 @@ type insertWait struct {
 }
 
 // insertTimeout reads ?wait=inserted&timeout=; 0 is not to wait.
-func insertTimeout(c *call) (time.Duration, error) {
+func insertTimeout(c *request) (time.Duration, error) {
 	value, _, err := one(c.query, "wait")
 	if err != nil {
 		return 0, err
@@ -105,7 +105,7 @@ func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Resu
 }
 
 // answerInserted waits, and answers with what is known then.
-func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, c *call, wait *insertWait, result ingest.Result, all bool) error {
+func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, c *request, wait *insertWait, result ingest.Result, all bool) error {
 	settled := s.settled(ctx, wait, &result)
 	if err := ctx.Err(); err != nil {
 		return err

@@ -40,7 +40,7 @@ const (
 
 // wantsPosition reports whether the caller asked for the position that its
 // answer includes.
-func (s *Server) wantsPosition(c *call) (bool, error) {
+func (s *Server) wantsPosition(c *request) (bool, error) {
 	value, _, err := one(c.query, "position")
 	switch {
 	case err != nil:
@@ -59,7 +59,7 @@ func (s *Server) wantsPosition(c *call) (bool, error) {
 // answerJoined answers with the position that the rows include. The frontier
 // is read before the query runs: what is written meanwhile can only be in the
 // answer and follow on the stream too, never be in neither.
-func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *call, table string, statement clickhouse.Request, mediaType string) error {
+func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request, table string, statement clickhouse.Request, mediaType string) error {
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Server) awaitQuiet(ctx context.Context, t mq.Topic) (Frontier, error) {
 }
 
 // readRows runs a read and returns ClickHouse's own bytes.
-func (s *Server) readRows(ctx context.Context, c *call, statement clickhouse.Request) (result []byte, contentType string, err error) {
+func (s *Server) readRows(ctx context.Context, c *request, statement clickhouse.Request) (result []byte, contentType string, err error) {
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
 		return nil, "", err

@@ -53,7 +53,7 @@ func TestAQueryDoesNotWaitForLong(t *testing.T) {
 func TestWhoAsksForAPosition(t *testing.T) {
 	server := joining(&looks{frontiers: []Frontier{{}}})
 	asks := func(s *Server, values ...string) (bool, error) {
-		return s.wantsPosition(&call{query: url.Values{"position": values}})
+		return s.wantsPosition(&request{query: url.Values{"position": values}})
 	}
 	for value, want := range map[string]bool{"": false, "0": false, "false": false, "1": true, "true": true} {
 		got, err := asks(server, value)

@@ -22,7 +22,7 @@ type Limits interface {
 }
 
 // mayIngest refuses a tenant that is over its limits before its body is read.
-func (s *Server) mayIngest(c *call) error {
+func (s *Server) mayIngest(c *request) error {
 	if s.Limits == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (s *Server) mayIngest(c *call) error {
 // admitBody takes a decoded body from the tenant's limits, as a whole or not at
 // all: nothing of a refused request is stored. Each record counts, whatever
 // becomes of it.
-func (s *Server) admitBody(c *call, format record.InputFormat, body []byte) error {
+func (s *Server) admitBody(c *request, format record.InputFormat, body []byte) error {
 	if s.Limits == nil {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (s *Server) admitBody(c *call, format record.InputFormat, body []byte) erro
 
 // admitQuery admits a query or a pipe, answered from the cache or not, until
 // release is called.
-func (s *Server) admitQuery(c *call) (release func(), err error) {
+func (s *Server) admitQuery(c *request) (release func(), err error) {
 	if s.Limits == nil {
 		return func() {}, nil
 	}

@@ -68,7 +68,7 @@ func opsTenant(query url.Values) (id tenant.ID, named bool, err error) {
 }
 
 // servedTenant is opsTenant for a route that needs the tenant's settings.
-func (s *Server) servedTenant(query url.Values) (*call, error) {
+func (s *Server) servedTenant(query url.Values) (*request, error) {
 	id, _, err := opsTenant(query)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (s *Server) servedTenant(query url.Values) (*call, error) {
 	if err != nil {
 		return nil, unserved(id, err)
 	}
-	return &call{tenant: id, settings: snapshot, query: query}, nil
+	return &request{tenant: id, settings: snapshot, query: query}, nil
 }
 
 // opsReload reads the settings again: POST /v1/ops/settings/reload.

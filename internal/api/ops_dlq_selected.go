@@ -178,7 +178,7 @@ func remaining(ctx context.Context, store mq.DeadLetterStore, table string) (uin
 
 // tableToday finds the table as ClickHouse has it now, as far as ClickHouse can
 // be asked: else as it was last seen.
-func (s *Server) tableToday(ctx context.Context, c *call, name string, look bool) (*schema.Table, error) {
+func (s *Server) tableToday(ctx context.Context, c *request, name string, look bool) (*schema.Table, error) {
 	var failed error
 	if look {
 		failed = s.Schemas.Refresh(ctx, c.tenant)

@@ -47,7 +47,7 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 
 // runStatement runs a statement as it is. One that may write runs to its end even
 // when the caller leaves, and is told of before the answer.
-func (s *Server) runStatement(ctx context.Context, c *call, pool *clickhouse.Pool, statement string) ([]byte, *clickhouse.Response, error) {
+func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, statement string) ([]byte, *clickhouse.Response, error) {
 	if !pipes.Reads(statement) {
 		ctx = context.WithoutCancel(ctx)
 		// Whatever comes of it: a failure may come after the write.

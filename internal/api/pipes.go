@@ -27,7 +27,7 @@ const int64Parameter = "int64"
 var errPipeRole = errors.New("this role may not run the pipe")
 
 // pipe runs a pipe: GET and POST /v1/pipes/<name>.
-func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error {
 	if err := s.identify(r, c, ""); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *call) error {
 }
 
 // pipeOf finds the pipe that the URL names.
-func pipeOf(r *http.Request, c *call) (*pipes.Pipe, error) {
+func pipeOf(r *http.Request, c *request) (*pipes.Pipe, error) {
 	name, err := url.PathUnescape(chi.URLParam(r, "name"))
 	if err != nil {
 		name = chi.URLParam(r, "name")
@@ -69,7 +69,7 @@ func pipeOf(r *http.Request, c *call) (*pipes.Pipe, error) {
 
 // mayRun returns nil when the caller may run the pipe: its list is the only
 // gate, which the admin role and the operator key pass.
-func (c *call) mayRun(pipe *pipes.Pipe) error {
+func (c *request) mayRun(pipe *pipes.Pipe) error {
 	rules := c.settings.Policy
 	if !rules.Adopted() {
 		return c.identity.Deny(policy.ErrNoPolicy)
@@ -86,7 +86,7 @@ func (c *call) mayRun(pipe *pipes.Pipe) error {
 
 // bindPipe reads the call's parameters. options are the parameters of the query
 // string that are not the pipe's.
-func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) (statement *pipes.Statement, quoteInt64 bool, err error) {
+func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) (statement *pipes.Statement, quoteInt64 bool, err error) {
 	if err := c.mayRun(pipe); err != nil {
 		return nil, false, err
 	}
@@ -115,14 +115,14 @@ func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *call, pipe 
 	return statement, quoteInt64, err
 }
 
-func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request, c *call) (body []byte, release func(), err error) {
+func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request, c *request) (body []byte, release func(), err error) {
 	if r.Method != http.MethodPost {
 		return nil, func() {}, nil
 	}
 	return s.bodies.read(w, r, c.tenant, maxDocument)
 }
 
-func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) error {
+func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) error {
 	statement, quoteInt64, err := s.bindPipe(w, r, c, pipe)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (s *Server) pipeTables(pool *clickhouse.Pool, pipe *pipes.Pipe, statement *
 
 // writePipe runs a pipe that writes: on every call, to its end even when the
 // caller leaves, and never twice.
-func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *call, pipe *pipes.Pipe) error {
+func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) error {
 	statement, _, err := s.bindPipe(w, r, c, pipe)
 	if err != nil {
 		return err

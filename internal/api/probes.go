@@ -94,7 +94,7 @@ func degraded(w http.ResponseWriter, cause string) error {
 }
 
 // health is livez for callers from outside: a status and no body.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *call) error {
+func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *request) error {
 	status := http.StatusServiceUnavailable
 	if s.Schemas.FirstLoaded() {
 		status = http.StatusOK

@@ -15,7 +15,7 @@ import (
 const maxResult = 64 << 20
 
 // query answers a structured query: POST /v1/query?table=.
-func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error {
 	if err := s.identify(r, c, ""); err != nil {
 		return err
 	}
@@ -79,14 +79,14 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 	}
 	limitTime(statement.Settings, pool)
 	w.Header().Set("Cache-Control", "private, no-cache")
-	request := clickhouse.Request{
+	selection := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	if joined {
-		return s.answerJoined(w, r, c, name, request, mediaType)
+		return s.answerJoined(w, r, c, name, selection, mediaType)
 	}
 	q := read{
-		pool: pool, request: request, format: format, mediaType: mediaType,
+		pool: pool, request: selection, format: format, mediaType: mediaType,
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
 	}
 	s.known.Put(question, q.key(c.tenant))
@@ -95,7 +95,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *call) error {
 
 // refused is the answer to a document that asks for what the role may not
 // have: after a bad token it is the token that is at fault.
-func (c *call) refused(err error) error {
+func (c *request) refused(err error) error {
 	var e *query.Error
 	if errors.As(err, &e) && e.Code != query.CodeInvalid && c.identity.TokenErr != nil {
 		return c.identity.Deny(err)
@@ -106,7 +106,7 @@ func (c *call) refused(err error) error {
 // answerStatement runs a read and answers with ClickHouse's own bytes. The
 // result is held whole before the first byte is sent, so that a failure in
 // the middle is an error to the caller, not a short answer.
-func (s *Server) answerStatement(w http.ResponseWriter, r *http.Request, c *call, statement clickhouse.Request, mediaType string) error {
+func (s *Server) answerStatement(w http.ResponseWriter, r *http.Request, c *request, statement clickhouse.Request, mediaType string) error {
 	result, contentType, err := s.readRows(r.Context(), c, statement)
 	if err != nil {
 		return err

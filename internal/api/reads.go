@@ -57,7 +57,7 @@ type read struct {
 }
 
 // answerRead answers from the cache when it may.
-func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *call, q read) error {
+func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, q read) error {
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
 	if q.uncached || q.format != query.FormatJSON || s.Results == nil {
@@ -185,7 +185,7 @@ func matches(header, tag string) bool {
 }
 
 // wrote tells of a statement that wrote, or may have, whatever came of it.
-func (s *Server) wrote(ctx context.Context, c *call, changed bool) {
+func (s *Server) wrote(ctx context.Context, c *request, changed bool) {
 	if s.Writes != nil {
 		s.Writes.Wrote(ctx, c.tenant, changed)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // stream sends live rows: GET /v1/stream?table=.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *request) error {
 	token := c.query.Get("token")
 	r = withoutToken(r, c)
 	if err := s.identify(r, c, token); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) error {
 }
 
 // withoutToken takes the token out of the URL before anything can log it.
-func withoutToken(r *http.Request, c *call) *http.Request {
+func withoutToken(r *http.Request, c *request) *http.Request {
 	if !c.query.Has("token") {
 		return r
 	}
@@ -66,14 +66,14 @@ func withoutToken(r *http.Request, c *call) *http.Request {
 // lastEventID is where the stream goes on. The header wins over the parameter,
 // which is for those who cannot set one: an EventSource that is opened anew
 // has a later id only when it comes back by itself.
-func lastEventID(r *http.Request, c *call) (id string, ok bool, err error) {
+func lastEventID(r *http.Request, c *request) (id string, ok bool, err error) {
 	if ids := r.Header["Last-Event-Id"]; len(ids) > 0 && ids[len(ids)-1] != "" {
 		return ids[len(ids)-1], true, nil
 	}
 	return one(c.query, "last_event_id")
 }
 
-func sinceParameter(c *call) (time.Time, error) {
+func sinceParameter(c *request) (time.Time, error) {
 	value, _, err := one(c.query, "since")
 	if err != nil || value == "" {
 		return time.Time{}, err
@@ -85,7 +85,7 @@ func sinceParameter(c *call) (time.Time, error) {
 	return since, nil
 }
 
-func renderOptions(c *call) (record.RenderOptions, error) {
+func renderOptions(c *request) (record.RenderOptions, error) {
 	value, _, err := one(c.query, "int64")
 	switch {
 	case err != nil:

@@ -15,16 +15,16 @@ import (
 
 const tenantHeader = "X-Tenant-Id"
 
-// call is one request of a tenant: it is served from one snapshot from start
+// request is one request of a tenant: it is served from one snapshot from start
 // to end.
-type call struct {
+type request struct {
 	tenant   tenant.ID
 	settings *settings.Snapshot
 	identity auth.Identity
 	query    url.Values
 }
 
-type tenantHandler func(w http.ResponseWriter, r *http.Request, c *call) error
+type tenantHandler func(w http.ResponseWriter, r *http.Request, c *request) error
 
 // tenant resolves the request's tenant, then who is calling, then serves it.
 func (s *Server) tenant(h tenantHandler) http.HandlerFunc {
@@ -46,13 +46,13 @@ func (s *Server) tenant(h tenantHandler) http.HandlerFunc {
 		if err != nil {
 			return problem(http.StatusBadRequest, "query_string.invalid", "the query string does not parse: "+err.Error())
 		}
-		c := &call{tenant: id, settings: snapshot, query: query}
+		c := &request{tenant: id, settings: snapshot, query: query}
 		return h(w, r, c)
 	})
 }
 
 // identify establishes who calls. A stream may carry its token in the URL.
-func (s *Server) identify(r *http.Request, c *call, streamToken string) error {
+func (s *Server) identify(r *http.Request, c *request, streamToken string) error {
 	identity, err := s.Auth.Identify(r, c.settings, streamToken)
 	c.identity = identity
 	return err
