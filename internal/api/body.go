@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -28,14 +29,17 @@ const (
 	bodyStart = 32 << 10
 )
 
+// operatorBodies is under what the bodies of ops routes are counted.
+const operatorBodies tenant.ID = ""
+
 // bodyReader reads request bodies, decoded, within a limit for each and a
 // limit for all of them together, shared between tenants.
 type bodyReader struct {
-	memory *bodyMemory
+	memory *fairshare.Bytes
 }
 
 func newBodyReader(total int64) *bodyReader {
-	return &bodyReader{memory: newBodyMemory(total)}
+	return &bodyReader{memory: fairshare.New(total, total)}
 }
 
 // read returns the decoded body and a function that gives its memory back,
@@ -57,10 +61,10 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, 
 	body, err = b.readAll(reader, id, limit, r.ContentLength, encoding)
 	held := int64(cap(body))
 	if err != nil {
-		b.memory.release(id, held)
+		b.memory.Give(id, held)
 		return nil, nil, err
 	}
-	return body, func() { b.memory.release(id, held) }, nil
+	return body, func() { b.memory.Give(id, held) }, nil
 }
 
 // readAll returns what was read, with an error too. The capacity of the body is
@@ -75,13 +79,13 @@ func (b *bodyReader) readAll(reader io.Reader, id tenant.ID, limit, sizeHint int
 	}
 	for next := min(first, limit+1); ; next = min(2*next, limit+1) {
 		// The buffer before is held until it is copied.
-		if !b.memory.take(id, next) {
+		if !b.memory.Take(id, next) {
 			return body, problem(http.StatusServiceUnavailable, "queue.full",
 				"too many request bodies are being read").retryable(time.Second)
 		}
 		grown := make([]byte, next)
 		copy(grown, body)
-		b.memory.release(id, int64(cap(body)))
+		b.memory.Give(id, int64(cap(body)))
 		n, readErr := io.ReadFull(reader, grown[len(body):])
 		body = grown[: len(body)+n : next]
 		switch {

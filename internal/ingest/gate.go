@@ -77,7 +77,7 @@ type Request struct {
 // is done by its callers.
 type Gate struct {
 	o       GateOptions
-	waiting *fairshare.Budget
+	waiting *fairshare.Bytes
 	metrics *gateMetrics
 	pieces  sync.Pool
 
@@ -110,7 +110,7 @@ func NewGate(o GateOptions) *Gate {
 		o.Dedupe = dedupe.None{}
 	}
 	g := &Gate{
-		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting, 0),
+		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting),
 		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
 	}
 	g.metrics = newGateMetrics(o.Metrics, g.waiting)

@@ -19,7 +19,7 @@ type gateMetrics struct {
 	size   prometheus.Histogram
 }
 
-func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Budget) *gateMetrics {
+func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMetrics {
 	m := &gateMetrics{
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate.",
@@ -38,7 +38,7 @@ func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Budget) *gateM
 	if reg != nil {
 		reg.MustRegister(m.rows, m.noID, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
-		}, func() float64 { return float64(waiting.Held()) }))
+		}, func() float64 { return float64(waiting.Used()) }))
 	}
 	return m
 }

@@ -115,10 +115,10 @@ func (s *session) settleWindow(ctx context.Context) {
 	size := int64(len(w.rows) + len(w.records)*rowOverhead)
 	switch {
 	case s.failure != nil:
-	case !s.g.waiting.TryStrict(s.r.Tenant, size):
+	case !s.g.waiting.Take(s.r.Tenant, size):
 		s.failure = waitingFullError()
 	default:
-		defer s.g.waiting.Release(s.r.Tenant, size)
+		defer s.g.waiting.Give(s.r.Tenant, size)
 	}
 	pending := w.leaders()
 	for end := time.Now().Add(s.g.o.InFlightWait); len(pending) > 0 && s.failure == nil; {

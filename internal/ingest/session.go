@@ -208,10 +208,10 @@ func (s *session) publish(ctx context.Context) {
 	for _, p := range pieces {
 		size += p.size()
 	}
-	if s.failure == nil && !s.g.waiting.TryStrict(s.r.Tenant, size) {
+	if s.failure == nil && !s.g.waiting.Take(s.r.Tenant, size) {
 		s.failure = waitingFullError()
 	} else if s.failure == nil {
-		defer s.g.waiting.Release(s.r.Tenant, size)
+		defer s.g.waiting.Give(s.r.Tenant, size)
 	}
 	for _, p := range pieces {
 		err := s.send(ctx, p)

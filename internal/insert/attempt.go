@@ -58,7 +58,7 @@ func (f *flight) wait(j *job, b *backoff) (verdict, bool) {
 	giveUp := f.b.giveUp
 	if !j.untouched() {
 		giveUp = nil
-	} else if _, _, left, on := b.active(); on && left > 0 && b == f.b.waits && f.w.held.Pressed(f.b.topic.Tenant) {
+	} else if _, _, left, on := b.active(); on && left > 0 && b == f.b.waits && f.w.held.Wanted(f.b.topic.Tenant) {
 		return verdictHandBack, false
 	}
 	switch b.enter(f.w.stopping, giveUp) {

@@ -49,10 +49,10 @@ func (w *Worker) take(c *chunk) *batcher {
 // queue, for delay: its table is stuck and has its share, or the worker stops.
 func (w *Worker) admit(b *batcher, c *chunk) (delay time.Duration, ok bool) {
 	stuck, delay := w.stuck(b)
-	if stuck && (w.heldBy(b)+c.size > w.o.MaxHeldPerTenant/4 || !w.held.Try(c.key.tenant, c.size)) {
+	if stuck && (w.heldBy(b)+c.size > w.o.MaxHeldPerTenant/4 || !w.held.TakeFirst(c.key.tenant, c.size)) {
 		return delay, false
 	}
-	if stuck || w.held.Try(c.key.tenant, c.size) {
+	if stuck || w.held.TakeFirst(c.key.tenant, c.size) {
 		return 0, true
 	}
 	w.reclaim(c.key.tenant)
@@ -140,7 +140,7 @@ func (w *Worker) letGo(b *batcher, cs []*chunk) {
 		size += c.size
 	}
 	w.mu.Unlock()
-	w.held.Release(b.topic.Tenant, size)
+	w.held.Give(b.topic.Tenant, size)
 }
 
 // handBack gives a chunk that was not admitted back to the queue.

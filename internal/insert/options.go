@@ -98,7 +98,6 @@ const (
 	defaultMaxWait      = time.Second
 	defaultHeld         = 256 << 20
 	defaultHeldTenant   = 64 << 20
-	heldFloor           = 1 << 20
 	defaultBackoffMin   = time.Second
 	defaultBackoffMax   = 30 * time.Second
 	defaultInsert       = 2 * time.Minute

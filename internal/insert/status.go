@@ -33,7 +33,7 @@ type BackoffStatus struct {
 
 // Status returns the worker's state now.
 func (w *Worker) Status() Status {
-	s := Status{HeldBytes: w.held.Held(), Backoffs: w.pools.status()}
+	s := Status{HeldBytes: w.held.Used(), Backoffs: w.pools.status()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.HeldChunks = len(w.inHand)

@@ -25,7 +25,7 @@ const maxUnacked = 100_000
 // back; its rows are then written or parked, or still in the queue.
 type Worker struct {
 	o       WorkerOptions
-	held    *fairshare.Budget
+	held    *fairshare.Bytes
 	shapes  *shapes
 	zstd    *zstd.Decoder
 	pools   *poolBackoffs
@@ -56,7 +56,7 @@ func NewWorker(o WorkerOptions) *Worker {
 	o = o.withDefaults()
 	w := &Worker{
 		o:        o,
-		held:     fairshare.New(o.MaxHeldPerTenant, o.MaxHeld, heldFloor),
+		held:     fairshare.New(o.MaxHeldPerTenant, o.MaxHeld),
 		shapes:   newShapes(),
 		zstd:     newDecompressor(),
 		pools:    newPoolBackoffs(o.BackoffMin, o.BackoffMax),

@@ -1,0 +1,112 @@
+// Package fairshare shares bounded memory among tenants.
+package fairshare
+
+import (
+	"sync"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// Bytes are shared by one rule: a tenant may hold as much as is free beside it,
+// and no more than its share. So a tenant that takes all it can get leaves half,
+// the next one half of that, and there is always room for one that holds
+// nothing. It is safe for concurrent use.
+type Bytes struct {
+	share, total int64
+
+	mu      sync.Mutex
+	used    int64
+	held    map[tenant.ID]int64 // of tenants that hold any
+	waiting map[tenant.ID]int
+	given   chan struct{} // closed when something is given back; nil when nobody waits
+}
+
+// New builds Bytes of total bytes, of which a tenant may hold share.
+func New(share, total int64) *Bytes {
+	return &Bytes{
+		share: share, total: total,
+		held: make(map[tenant.ID]int64), waiting: make(map[tenant.ID]int),
+	}
+}
+
+// Take takes n bytes if the rule allows it, and if they are free.
+func (b *Bytes) Take(t tenant.ID, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return n <= b.total-b.used && b.take(t, n)
+}
+
+// TakeFirst is Take, but who holds nothing may always take one item of any size.
+// So total is exceeded by one item of each tenant at most.
+func (b *Bytes) TakeFirst(t tenant.ID, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.take(t, n)
+}
+
+func (b *Bytes) take(t tenant.ID, n int64) bool {
+	held := b.held[t]
+	if held > 0 && held+n > min(b.share, b.total-b.used) {
+		return false
+	}
+	b.held[t] = held + n
+	b.used += n
+	return true
+}
+
+// Wait is TakeFirst that waits for room; false when stop closes first.
+func (b *Bytes) Wait(t tenant.ID, n int64, stop <-chan struct{}) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting[t]++
+	defer b.endWait(t)
+	for !b.take(t, n) {
+		if b.given == nil {
+			b.given = make(chan struct{})
+		}
+		given := b.given
+		b.mu.Unlock()
+		select {
+		case <-given:
+			b.mu.Lock()
+		case <-stop:
+			b.mu.Lock()
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Bytes) endWait(t tenant.ID) {
+	if b.waiting[t]--; b.waiting[t] == 0 {
+		delete(b.waiting, t)
+	}
+}
+
+// Wanted reports whether someone waits for bytes of the tenant.
+func (b *Bytes) Wanted(t tenant.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting[t] > 0
+}
+
+// Give gives n bytes back.
+func (b *Bytes) Give(t tenant.ID, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if b.held[t] -= n; b.held[t] == 0 {
+		delete(b.held, t)
+	}
+	if b.given != nil {
+		close(b.given)
+		b.given = nil
+	}
+}
+
+// Used returns the bytes taken in total.
+func (b *Bytes) Used() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}

@@ -1,0 +1,89 @@
+package fairshare
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+const (
+	birch tenant.ID = "birch"
+	cedar tenant.ID = "cedar"
+	maple tenant.ID = "maple"
+)
+
+func TestATenantHoldsNoMoreThanItsShare(t *testing.T) {
+	b := New(10, 100)
+	require.True(t, b.Take(birch, 10))
+	assert.False(t, b.Take(birch, 1))
+	assert.True(t, b.Take(cedar, 10), "another tenant has its own")
+	b.Give(birch, 10)
+	assert.True(t, b.Take(birch, 1))
+	assert.EqualValues(t, 11, b.Used())
+}
+
+// Tenants that take all they can get share, and one that comes later finds room.
+func TestThereIsRoomForWhoHoldsNothing(t *testing.T) {
+	const total, piece = 1200, 10
+	b := New(total, total)
+	greedy := []tenant.ID{birch, cedar, maple}
+	for n := 1; n <= len(greedy); n++ {
+		for range total {
+			for _, id := range greedy[:n] {
+				b.Take(id, piece)
+			}
+		}
+		require.LessOrEqual(t, b.Used(), int64(total-total>>n+n*piece), "%d tenants", n)
+		require.GreaterOrEqual(t, b.held[greedy[n-1]], int64(piece))
+	}
+	require.True(t, b.Take("late", 100), "a large one too")
+	require.False(t, b.Take("later", total), "but not more than there is")
+	for _, id := range append(greedy, "late") {
+		b.Give(id, b.held[id])
+	}
+	require.Zero(t, b.Used())
+	require.Empty(t, b.held)
+	require.True(t, b.Take(birch, total), "alone, the first may have it all")
+}
+
+func TestTheFirstItemMayBeOfAnySize(t *testing.T) {
+	b := New(10, 20)
+	assert.False(t, b.Take(birch, 500))
+	assert.True(t, b.TakeFirst(birch, 500))
+	assert.True(t, b.TakeFirst(cedar, 1), "whatever others hold")
+	assert.False(t, b.TakeFirst(cedar, 1), "the first one only")
+}
+
+func TestWhoWaitsGoesOnWhenRoomIsGivenBack(t *testing.T) {
+	b := New(10, 100)
+	require.True(t, b.Take(birch, 10))
+	done := make(chan bool, 1)
+	go func() { done <- b.Wait(birch, 5, nil) }()
+	require.Eventually(t, func() bool { return b.Wanted(birch) }, 10*time.Second, time.Millisecond)
+	assert.False(t, b.Wanted(cedar))
+	b.Give(birch, 4)
+	select {
+	case <-done:
+		t.Fatal("went on without room")
+	case <-time.After(20 * time.Millisecond):
+	}
+	b.Give(birch, 1)
+	assert.True(t, <-done)
+	assert.False(t, b.Wanted(birch))
+	assert.EqualValues(t, 10, b.Used())
+}
+
+func TestAWaitEndsWithTheStop(t *testing.T) {
+	b := New(10, 100)
+	require.True(t, b.Take(birch, 10))
+	stop := make(chan struct{})
+	done := make(chan bool, 1)
+	go func() { done <- b.Wait(birch, 5, stop) }()
+	close(stop)
+	assert.False(t, <-done)
+	assert.EqualValues(t, 10, b.Used())
+}
