@@ -107,7 +107,7 @@ func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 		return nil, false, err
 	}
 	defer release()
-	statement, err = pipe.Bind(pipes.Call{Tenant: c.tenant, Claims: c.identity.Claims, Query: values, Body: body})
+	statement, err = pipe.Bind(pipes.Arguments{Tenant: c.tenant, Claims: c.identity.Claims, Query: values, Body: body})
 	var refusal *pipes.Error
 	if errors.As(err, &refusal) && refusal.Code == pipes.CodeClaim && c.identity.TokenErr != nil {
 		err = c.identity.Deny(err)

@@ -15,7 +15,7 @@ const (
 	// maxVerifiedBytes is the longest token that is remembered: a long one is
 	// rare and would push many others out.
 	maxVerifiedBytes = 4 << 10
-	verifiedShards   = 16
+	verifiedStripes  = 16
 )
 
 // tokenName stands for a token of a tenant. It is a hash, so that what the
@@ -42,12 +42,12 @@ func verifiedCost(text string) int { return 512 + 8*len(text) }
 
 // verifiedTokens remembers valid tokens, so that a caller's next request costs
 // a hash and not a signature. It is bounded by the estimated memory.
-type verifiedTokens [verifiedShards]*memo.Memo[tokenName, verifiedToken]
+type verifiedTokens [verifiedStripes]*memo.Memo[tokenName, verifiedToken]
 
 func newVerifiedTokens(limit int) *verifiedTokens {
 	v := &verifiedTokens{}
 	for i := range v {
-		v[i] = memo.New[tokenName, verifiedToken](limit / verifiedShards)
+		v[i] = memo.New[tokenName, verifiedToken](limit / verifiedStripes)
 	}
 	return v
 }
@@ -55,7 +55,7 @@ func newVerifiedTokens(limit int) *verifiedTokens {
 // get returns who the token says is calling, if it was verified by the same
 // settings and keys and has not expired since.
 func (v *verifiedTokens) get(name tokenName, auth settings.Auth, generation uint64, now time.Time) (Identity, bool) {
-	entry, found := v[name.sum[0]%verifiedShards].Get(name)
+	entry, found := v[name.sum[0]%verifiedStripes].Get(name)
 	expires := entry.identity.Expires
 	switch {
 	case !found, entry.generation != generation, entry.auth != auth:
@@ -69,6 +69,6 @@ func (v *verifiedTokens) get(name tokenName, auth settings.Auth, generation uint
 // put remembers a token that costs so much.
 func (v *verifiedTokens) put(name tokenName, entry verifiedToken, cost int) {
 	if cost <= verifiedCost("")+8*maxVerifiedBytes {
-		v[name.sum[0]%verifiedShards].PutCost(name, entry, cost)
+		v[name.sum[0]%verifiedStripes].PutCost(name, entry, cost)
 	}
 }

@@ -50,10 +50,10 @@ func TestVerifiedTokensAreBounded(t *testing.T) {
 		assert.True(t, got(v, often, settings.Auth{}, 0, time.Time{}), "what is asked for stays: %d", i)
 	}
 	total := 0
-	for _, shard := range v {
-		total += 1000 * shard.Len()
+	for _, stripe := range v {
+		total += 1000 * stripe.Len()
 	}
-	assert.LessOrEqual(t, total, limit+verifiedShards*1000)
+	assert.LessOrEqual(t, total, limit+verifiedStripes*1000)
 	assert.Greater(t, total, limit/4)
 
 	long := nameOf("0", "long")

@@ -28,7 +28,7 @@ const (
 	CodeClaim   = "pipe.claim_missing"
 )
 
-// Error is the refusal of a call.
+// Error is the refusal of arguments.
 type Error struct {
 	Code string
 	// Parameter is the one at fault; "" when it is none's.
@@ -42,8 +42,8 @@ func invalid(parameter, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Parameter: parameter, Message: fmt.Sprintf(format, args...)}
 }
 
-// Call is what a caller gives to a pipe.
-type Call struct {
+// Arguments are what a caller gives to a pipe.
+type Arguments struct {
 	Tenant tenant.ID
 	// Claims are those of the caller's token, numbers as json.Number.
 	Claims map[string]any
@@ -53,7 +53,7 @@ type Call struct {
 	Body []byte
 }
 
-// Statement is a call ready to be sent.
+// Statement is a pipe with its arguments, ready to be sent.
 type Statement struct {
 	SQL string
 	// Params are the typed parameters by name, escaped for the HTTP interface.
@@ -63,13 +63,13 @@ type Statement struct {
 	Shape string
 }
 
-// Bind reads the call's values and binds them. The error is an *Error.
-func (p *Pipe) Bind(call Call) (*Statement, error) {
-	given, err := p.given(call)
+// Bind reads the arguments and binds them. The error is an *Error.
+func (p *Pipe) Bind(args Arguments) (*Statement, error) {
+	given, err := p.given(args)
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{pipe: p, call: call, given: given, params: map[string]string{}}
+	b := &binder{pipe: p, args: args, given: given, params: map[string]string{}}
 	var sql, shape strings.Builder
 	for _, piece := range p.pieces {
 		sql.WriteString(piece.sql)
@@ -91,12 +91,12 @@ func (p *Pipe) Bind(call Call) (*Statement, error) {
 }
 
 // given collects the values by parameter, checked to be of its type.
-func (p *Pipe) given(call Call) ([]any, error) {
-	body, err := p.bodyValues(call.Body)
+func (p *Pipe) given(args Arguments) ([]any, error) {
+	body, err := p.bodyValues(args.Body)
 	if err != nil {
 		return nil, err
 	}
-	for name := range call.Query {
+	for name := range args.Query {
 		if !p.Declares(name) {
 			return nil, p.undeclared(name)
 		}
@@ -104,7 +104,7 @@ func (p *Pipe) given(call Call) ([]any, error) {
 	given := make([]any, len(p.parameters))
 	for i, q := range p.parameters {
 		value, ok := body[q.name]
-		if texts := call.Query[q.name]; (!ok || value == nil) && len(texts) > 0 {
+		if texts := args.Query[q.name]; (!ok || value == nil) && len(texts) > 0 {
 			if value, err = fromText(q.typ, texts); err != nil {
 				return nil, invalid(q.name, "parameter %s: %v", q.name, err)
 			}
@@ -152,7 +152,7 @@ func (p *Pipe) undeclared(name string) *Error {
 // binder turns placeholders to query parameters, each value once.
 type binder struct {
 	pipe   *Pipe
-	call   Call
+	args   Arguments
 	given  []any
 	params map[string]string
 	bytes  int
@@ -162,10 +162,10 @@ type binder struct {
 func (b *binder) place(ref reference) (sql, literal string, err error) {
 	switch ref.kind {
 	case refTenant:
-		sql, err = b.bind("wh_tenant", "tenant", bound{typ: "String", text: b.call.Tenant.String()})
+		sql, err = b.bind("wh_tenant", "tenant", bound{typ: "String", text: b.args.Tenant.String()})
 		return sql, "''", err
 	case refClaim:
-		value, found := claim(b.call.Claims, ref.claim)
+		value, found := claim(b.args.Claims, ref.claim)
 		name := strings.Join(ref.claim, ".")
 		typed, ok := claimValue(value)
 		if !found || !ok {

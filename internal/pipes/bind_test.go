@@ -16,7 +16,7 @@ func bindOne(t *testing.T, typ, query, body string) (*Statement, error) {
 	require.Empty(t, faults)
 	values, err := url.ParseQuery(query)
 	require.NoError(t, err)
-	return p.Bind(Call{Tenant: "0", Query: values, Body: []byte(body)})
+	return p.Bind(Arguments{Tenant: "0", Query: values, Body: []byte(body)})
 }
 
 func TestValuesAreTypedAndBound(t *testing.T) {
@@ -109,12 +109,12 @@ func TestDefaults(t *testing.T) {
 		`{"name": "a", "type": "string", "default": "y"}, {"name": "b", "type": "number"}, {"name": "c", "type": "date"},
 		 {"name": "d", "type": "array(uuid)"}, {"name": "e", "type": "array(number)"}`)
 	require.Empty(t, faults)
-	st, err := p.Bind(Call{})
+	st, err := p.Bind(Arguments{})
 	require.NoError(t, err)
 	assert.Equal(t, "SELECT {p_a:String}, {d1_a:String}, {d2_b:Int64}, {p_c:Nullable(Date32)}, {p_d:Array(UUID)}, {d5_e:Array(Int64)}", st.SQL)
 	assert.Equal(t, map[string]string{"p_a": "y", "d1_a": "z", "d2_b": "5", "p_c": `\N`, "p_d": "[]", "d5_e": "[1,2]"}, st.Params)
 	assert.Equal(t, "SELECT '', '', 1, '', [], []", st.Shape)
-	st, err = p.Bind(Call{Query: url.Values{"a": {"x"}, "b": {"1"}}})
+	st, err = p.Bind(Arguments{Query: url.Values{"a": {"x"}, "b": {"1"}}})
 	require.NoError(t, err)
 	assert.Equal(t, "SELECT {p_a:String}, {p_a:String}, {p_b:Int64}, {p_c:Nullable(Date32)}, {p_d:Array(UUID)}, {d4_e:Array(Int64)}", st.SQL)
 }
@@ -123,7 +123,7 @@ func TestClaimsAndTenant(t *testing.T) {
 	p, faults, _ := onePipe(t, `SELECT {{ tenant }}, {{ jwt.sub }}, {{jwt.app.orgs}}, {{ jwt.n }}, {{ jwt.sub }}`, "")
 	require.Empty(t, faults)
 	claims := map[string]any{"sub": `u'1\`, "n": json.Number("5"), "app": map[string]any{"orgs": []any{"a", "b'"}}}
-	st, err := p.Bind(Call{Tenant: "birch", Claims: claims})
+	st, err := p.Bind(Arguments{Tenant: "birch", Claims: claims})
 	require.NoError(t, err)
 	assert.Equal(t, "SELECT {wh_tenant:String}, {wh_claim_1:String}, {wh_claim_2:Array(String)}, {wh_claim_3:Int64}, {wh_claim_4:String}", st.SQL)
 	assert.Equal(t, map[string]string{
@@ -137,7 +137,7 @@ func TestClaimsAndTenant(t *testing.T) {
 		{"sub": "u", "app": map[string]any{"orgs": []any{"a", ""}}, "n": json.Number("5")},
 		{"sub": "u", "app": map[string]any{"orgs": []any{map[string]any{}}}, "n": json.Number("5")},
 	} {
-		_, err := p.Bind(Call{Claims: bad})
+		_, err := p.Bind(Arguments{Claims: bad})
 		var refusal *Error
 		require.ErrorAs(t, err, &refusal, "%v", bad)
 		assert.Equal(t, CodeClaim, refusal.Code)

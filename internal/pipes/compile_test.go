@@ -228,7 +228,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		p, _ := s.Get("p")
 		const secret = "Zsecret'\\value"
-		st, err := p.Bind(Call{Query: map[string][]string{"page": {secret}}, Claims: map[string]any{}})
+		st, err := p.Bind(Arguments{Query: map[string][]string{"page": {secret}}, Claims: map[string]any{}})
 		if err == nil && (strings.Contains(st.SQL, secret) || strings.Contains(st.SQL, "{{")) {
 			t.Fatalf("spliced: %q", st.SQL)
 		}

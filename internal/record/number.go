@@ -89,7 +89,7 @@ func parseUint64(text []byte) (magnitude uint64, negative bool, result fit) {
 	if len(digits) == 0 {
 		return 0, negative, notNumber
 	}
-	if len(digits) >= chunk {
+	if len(digits) >= wordDigits {
 		return parseLongUint64(text, trimZeros(digits), negative)
 	}
 	for _, c := range digits {
@@ -106,7 +106,7 @@ func parseLongUint64(text, digits []byte, negative bool) (uint64, bool, fit) {
 		return 0, negative, badInteger(text)
 	}
 	var w wide
-	if len(digits) > chunk+1 || !w.addDigits(digits) || w[1] != 0 {
+	if len(digits) > wordDigits+1 || !w.addDigits(digits) || w[1] != 0 {
 		return 0, negative, tooWide
 	}
 	return w[0], negative, fits

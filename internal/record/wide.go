@@ -9,8 +9,8 @@ import (
 // wide is an unsigned integer of 256 bits, least significant word first.
 type wide [4]uint64
 
-// chunk is how many decimal digits fit a uint64.
-const chunk = 19
+// wordDigits is how many decimal digits fit a uint64.
+const wordDigits = 19
 
 // tens are the powers of ten that fit a uint64.
 var tens = [...]uint64{
@@ -101,7 +101,7 @@ func (w *wide) isPowerOfTwo(bit int) bool {
 // the result fits.
 func (w *wide) addDigits(digits []byte) bool {
 	for len(digits) > 0 {
-		n := min(chunk, len(digits))
+		n := min(wordDigits, len(digits))
 		part := uint64(0)
 		for _, c := range digits[:n] {
 			part = part*10 + uint64(c-'0')
@@ -117,7 +117,7 @@ func (w *wide) addDigits(digits []byte) bool {
 // scale multiplies w by 10^n and reports whether the result fits.
 func (w *wide) scale(n int) bool {
 	for n > 0 && !w.isZero() {
-		step := min(n, chunk)
+		step := min(n, wordDigits)
 		if !w.mulAdd(tens[step], 0) {
 			return false
 		}
@@ -161,9 +161,9 @@ func (w wide) appendDecimal(dst []byte) []byte {
 	if w[1]|w[2]|w[3] == 0 {
 		return strconv.AppendUint(dst, w[0], 10)
 	}
-	rest := w.divide(tens[chunk])
+	rest := w.divide(tens[wordDigits])
 	dst = w.appendDecimal(dst)
-	return appendPadded(dst, rest, chunk)
+	return appendPadded(dst, rest, wordDigits)
 }
 
 // appendPadded appends n in decimal with zeros in front, width digits in all.

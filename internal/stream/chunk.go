@@ -16,12 +16,12 @@ type sharedChunk struct {
 	openOnce sync.Once
 	opened   *chunk.Chunk // nil when its rows are withheld
 
-	mu     sync.Mutex
-	shares []share // guarded by mu; short: a share leaves when its group has read it
+	mu          sync.Mutex
+	projections []projection // guarded by mu; short: a projection leaves when its group has read it
 }
 
-// share is one group's projection of a chunk.
-type share struct {
+// projection is one group's projection of a chunk.
+type projection struct {
 	group  *group
 	frames *frames
 }
@@ -37,34 +37,34 @@ type frames struct {
 
 // take returns the group's projection, made by whichever member comes first.
 func (c *sharedChunk) take(g *group, project func() ([]byte, int)) *frames {
-	f := c.claim(g)
+	f := c.framesOf(g)
 	f.once.Do(func() { f.bytes, f.rows = project() })
 	return f
 }
 
-// claim finds or adds the group's share and drops it from the chunk with its
+// framesOf finds or adds the group's projection and drops it from the chunk with its
 // last member, so that a chunk held by one slow reader does not also hold
 // every other group's bytes. The count is a hint: a member that comes after
-// the share is gone makes it again.
-func (c *sharedChunk) claim(g *group) *frames {
+// the projection is gone makes it again.
+func (c *sharedChunk) framesOf(g *group) *frames {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.shares {
-		if c.shares[i].group != g {
+	for i := range c.projections {
+		if c.projections[i].group != g {
 			continue
 		}
-		f := c.shares[i].frames
+		f := c.projections[i].frames
 		if f.left--; f.left <= 0 {
-			last := len(c.shares) - 1
-			c.shares[i] = c.shares[last]
-			c.shares[last] = share{}
-			c.shares = c.shares[:last]
+			last := len(c.projections) - 1
+			c.projections[i] = c.projections[last]
+			c.projections[last] = projection{}
+			c.projections = c.projections[:last]
 		}
 		return f
 	}
 	f := &frames{left: int(g.members.Load()) - 1}
 	if f.left > 0 {
-		c.shares = append(c.shares, share{g, f})
+		c.projections = append(c.projections, projection{g, f})
 	}
 	return f
 }

@@ -93,8 +93,8 @@ func (s *subscriber) run(w http.ResponseWriter, r *http.Request, tail mq.Positio
 	left, reason := s.lifetime()
 	timer := time.AfterFunc(left, func() { s.end(reason) })
 	defer timer.Stop()
-	place := s.hub.wheel.add(s, orDefault(s.sub.Keepalive, defaultKeepalive), orDefault(s.sub.Buckets, defaultBuckets))
-	defer s.hub.wheel.remove(place)
+	seat := s.hub.wheel.add(s, orDefault(s.sub.Keepalive, defaultKeepalive), orDefault(s.sub.Buckets, defaultBuckets))
+	defer s.hub.wheel.remove(seat)
 
 	s.out = newOutput(w, r, s, s.hub.o.WriteTimeout)
 	defer s.close()

@@ -33,7 +33,7 @@ type ring struct {
 	fill    int // the bucket that the next seat takes
 }
 
-// seat is one connection's place.
+// seat is one connection's moment in a ring.
 type seat struct {
 	s      *subscriber
 	ring   *ring
@@ -60,21 +60,21 @@ func (w *wheel) add(s *subscriber, interval time.Duration, buckets int) *seat {
 		default:
 		}
 	}
-	place := &seat{s: s, ring: r, bucket: r.fill}
+	at := &seat{s: s, ring: r, bucket: r.fill}
 	if r.buckets[r.fill] == nil {
 		r.buckets[r.fill] = make(map[*seat]struct{})
 	}
-	r.buckets[r.fill][place] = struct{}{}
+	r.buckets[r.fill][at] = struct{}{}
 	r.fill = (r.fill + 1) % key.count
 	r.seats++
-	return place
+	return at
 }
 
-func (w *wheel) remove(place *seat) {
+func (w *wheel) remove(at *seat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := place.ring
-	delete(r.buckets[place.bucket], place)
+	r := at.ring
+	delete(r.buckets[at.bucket], at)
 	if r.seats--; r.seats == 0 {
 		delete(w.rings, r.rhythm)
 	}
@@ -87,9 +87,9 @@ func (w *wheel) turn() time.Duration {
 	now, wait := w.now(), time.Hour
 	for _, r := range w.rings {
 		for !r.at.After(now) {
-			for place := range r.buckets[r.due] {
-				place.s.keepalive.Store(true)
-				place.s.signal()
+			for at := range r.buckets[r.due] {
+				at.s.keepalive.Store(true)
+				at.s.signal()
 			}
 			r.due = (r.due + 1) % len(r.buckets)
 			r.at = r.at.Add(r.step())

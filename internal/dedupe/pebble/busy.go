@@ -10,11 +10,11 @@ import (
 // that is held over a write to disk. Keys are taken in order, so that nobody
 // waits in a circle.
 type busy struct {
-	seed   maphash.Seed
-	shards [64]busyShard
+	seed    maphash.Seed
+	stripes [64]stripe
 }
 
-type busyShard struct {
+type stripe struct {
 	mu   sync.Mutex
 	keys map[string]*holder // as many as are worked on, see maxOperations
 }
@@ -27,19 +27,19 @@ type holder struct {
 
 func newBusy() *busy {
 	b := &busy{seed: maphash.MakeSeed()}
-	for i := range b.shards {
-		b.shards[i].keys = make(map[string]*holder)
+	for i := range b.stripes {
+		b.stripes[i].keys = make(map[string]*holder)
 	}
 	return b
 }
 
-func (b *busy) shard(key string) *busyShard {
-	return &b.shards[maphash.String(b.seed, key)%uint64(len(b.shards))]
+func (b *busy) stripe(key string) *stripe {
+	return &b.stripes[maphash.String(b.seed, key)%uint64(len(b.stripes))]
 }
 
 // take returns nil when the key is h's from now on, else who has it.
 func (b *busy) take(key string, h *holder) *holder {
-	s := b.shard(key)
+	s := b.stripe(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if other := s.keys[key]; other != nil {
@@ -88,7 +88,7 @@ func (b *busy) acquire(keys []string, h *holder, wait func(other *holder) bool) 
 // free gives keys back.
 func (b *busy) free(keys []string, h *holder) {
 	for _, key := range keys {
-		s := b.shard(key)
+		s := b.stripe(key)
 		s.mu.Lock()
 		delete(s.keys, key)
 		s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// sweepChunk is how many keys are looked at, and kept from commits, at once.
-const sweepChunk = 1024
+// sweepStep is how many keys are looked at, and kept from commits, at once.
+const sweepStep = 1024
 
 // housekeeping is how often Run looks whether the store is still wanted.
 const housekeeping = time.Minute
@@ -131,7 +131,7 @@ func (s *Store) over(in *instance, from []byte) (over []string, next []byte, err
 	}
 	now, seen := s.o.Now(), 0
 	for ok := it.First(); ok; ok = it.Next() {
-		if seen++; seen > sweepChunk {
+		if seen++; seen > sweepStep {
 			next = append([]byte(nil), it.Key()...)
 			break
 		}

@@ -52,12 +52,12 @@ type Lineage struct {
 
 	statements *memo.Memo[string, references]
 
-	mu     sync.Mutex
-	places *memo.Memo[string, *place]
+	mu         sync.Mutex
+	viewpoints *memo.Memo[string, *viewpoint]
 }
 
-// place is one server as one user sees it from one database.
-type place struct {
+// viewpoint is one server as one user sees it from one database.
+type viewpoint struct {
 	// turn holds a token, which who asks ClickHouse takes.
 	turn chan struct{}
 	// Guarded by turn.
@@ -75,7 +75,7 @@ func New(o Options) *Lineage {
 		o.Now = time.Now
 	}
 	return &Lineage{
-		logger: o.Logger, now: o.Now, statements: memo.New[string, references](maxStatements), places: memo.New[string, *place](maxGraphs),
+		logger: o.Logger, now: o.Now, statements: memo.New[string, references](maxStatements), viewpoints: memo.New[string, *viewpoint](maxGraphs),
 	}
 }
 
@@ -83,7 +83,7 @@ func New(o Options) *Lineage {
 func (l *Lineage) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.places = memo.New[string, *place](maxGraphs)
+	l.viewpoints = memo.New[string, *viewpoint](maxGraphs)
 }
 
 // Tables are the dependencies of reading the named tables, written as in a
@@ -120,7 +120,7 @@ func (l *Lineage) follow(ctx context.Context, pool *clickhouse.Pool, found refer
 
 // graph returns what is known of the pool's views, asking when that is old.
 func (l *Lineage) graph(ctx context.Context, pool *clickhouse.Pool) (*graph, error) {
-	p := l.place(pool.Identity())
+	p := l.viewpoint(pool.Identity())
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	select {
@@ -141,14 +141,14 @@ func (l *Lineage) graph(ctx context.Context, pool *clickhouse.Pool) (*graph, err
 	return g, err
 }
 
-func (l *Lineage) place(identity string) *place {
+func (l *Lineage) viewpoint(identity string) *viewpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, known := l.places.Get(identity)
+	p, known := l.viewpoints.Get(identity)
 	if !known {
-		p = &place{turn: make(chan struct{}, 1)}
+		p = &viewpoint{turn: make(chan struct{}, 1)}
 		p.turn <- struct{}{}
-		l.places.Put(identity, p)
+		l.viewpoints.Put(identity, p)
 	}
 	return p
 }
