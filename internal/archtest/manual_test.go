@@ -41,3 +41,116 @@ func TestTheManualNamesCodesThatTheProgramAnswers(t *testing.T) {
 	}
 	assert.Positive(t, named)
 }
+
+// Whoever follows the way of a row has nothing but names to go by.
+func TestTheWayOfARowNamesFunctionsThatAreThere(t *testing.T) {
+	packages, err := Load(root)
+	require.NoError(t, err)
+	declared := map[string]map[string]bool{}
+	for _, p := range packages {
+		for _, f := range p.Files {
+			declared[f.Path] = functions(f)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "way-of-a-row.md"))
+	require.NoError(t, err)
+	step := regexp.MustCompile("(?m)^\\|.*\\| (`.+`) \\| `(.+\\.go)` \\|$")
+	steps := step.FindAllStringSubmatch(string(page), -1)
+	assert.Greater(t, len(steps), 10, "the steps are found")
+	for _, m := range steps {
+		if !assert.Containsf(t, declared, m[2], "there is no file %s", m[2]) {
+			continue
+		}
+		for _, name := range strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ") {
+			assert.Truef(t, declared[m[2]][name], "%s has no function %s", m[2], name)
+		}
+	}
+}
+
+// functions are the functions of a file, methods with their type: Type.Method.
+func functions(f File) map[string]bool {
+	names := map[string]bool{}
+	for _, d := range f.Syntax.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		name := fn.Name.Name
+		if fn.Recv != nil {
+			receiver := fn.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
+			}
+			if generic, ok := receiver.(*ast.IndexExpr); ok {
+				receiver = generic.X
+			}
+			if typ, ok := receiver.(*ast.Ident); ok {
+				name = typ.Name + "." + name
+			}
+		}
+		names[name] = true
+	}
+	return names
+}
+
+func TestTheFilesThatTheManualNamesAreThere(t *testing.T) {
+	named := regexp.MustCompile("`((?:internal|cmd|tests|scripts|deployments|sdk|docs)/[a-zA-Z0-9_./-]*)`")
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		pages, err := filepath.Glob(filepath.Join(root, pattern))
+		require.NoError(t, err)
+		assert.NotEmpty(t, pages)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+				_, err := os.Stat(filepath.Join(root, m[1]))
+				assert.NoErrorf(t, err, "%s names %s", filepath.Base(page), m[1])
+			}
+		}
+	}
+}
+
+func TestTheGlossaryNamesWhatIsThere(t *testing.T) {
+	packages, err := Load(root)
+	require.NoError(t, err)
+	declared := map[string]bool{}
+	for _, p := range packages {
+		for _, f := range p.Files {
+			for _, name := range declarations(f) {
+				declared[p.Name+"."+name] = true
+			}
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "glossary.md"))
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| .+ \\| .+ \\| (`.+`) \\|$").FindAllStringSubmatch(string(page), -1)
+	assert.Greater(t, len(rows), 10, "the words are found")
+	for _, m := range rows {
+		for _, name := range strings.Split(strings.ReplaceAll(m[1], "`", ""), ", ") {
+			assert.Truef(t, declared[name], "there is no %s", name)
+		}
+	}
+}
+
+// declarations are the types, constants, variables and functions of a file.
+func declarations(f File) []string {
+	var names []string
+	for _, d := range f.Syntax.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			names = append(names, d.Name.Name)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, spec.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
