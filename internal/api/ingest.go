@@ -30,11 +30,11 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	}
 	ctx := r.Context()
 	telemetry.Add(ctx, slog.String("table", name))
-	table, err := s.table(ctx, c, name)
+	grant, err := c.identity.InsertGrant(c.settings.Policy, name)
 	if err != nil {
 		return err
 	}
-	grant, err := c.identity.InsertGrant(c.settings.Policy, name)
+	table, err := s.table(ctx, c, name)
 	if err != nil {
 		return err
 	}

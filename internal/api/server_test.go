@@ -49,6 +49,7 @@ type testBackends struct {
 	pings     map[string]error
 	status    mq.Status
 	panics    bool
+	asked     int // for tables
 }
 
 func (b *testBackends) Publish(_ context.Context, c mq.Chunk) (mq.Position, error) {
@@ -75,6 +76,9 @@ func (b *testBackends) rows() int {
 }
 
 func (b *testBackends) Catalogue(tenant.ID) (*schema.Catalogue, bool) {
+	b.mu.Lock()
+	b.asked++
+	b.mu.Unlock()
 	if !b.loaded {
 		return nil, false
 	}
@@ -205,7 +209,7 @@ func send(t *testing.T, method, url, body string, headers ...string) answer {
 }
 
 func TestEveryFailureHasOneShape(t *testing.T) {
-	url := newRig(t, writerPolicy).serve(t)
+	url := newRig(t, strings.Replace(writerPolicy, `"tables":{`, `"tables":{"nosuch":{"writer":{"insert":{}}},`, 1)).serve(t)
 	for name, test := range map[string]struct {
 		method, path string
 		status       int
@@ -234,6 +238,23 @@ func TestEveryFailureHasOneShape(t *testing.T) {
 			require.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"))
 		})
 	}
+}
+
+// Who has no grant on a table is not told whether there is one of that name, and
+// has nobody look for it.
+func TestWithoutAGrantATableThatExistsIsLikeOneThatDoesNot(t *testing.T) {
+	rig := newRig(t, `{"tables":{"others":{"writer":{"insert":{"allow_columns":["*"]},"select":{"allow_columns":["*"]}}}}}`)
+	url := rig.serve(t)
+	for route, method := range map[string]string{"/v1/ingest": "POST", "/v1/query": "POST", "/v1/stream": "GET"} {
+		var bodies []map[string]any
+		for _, table := range []string{"pages", "nosuch"} {
+			a := send(t, method, url+route+"?table="+table, "{}", "Content-Type", "application/json", "X-Request-ID", "mine-1")
+			require.Equal(t, 403, a.status, "%s: %s", route, a.body)
+			bodies = append(bodies, a.json(t))
+		}
+		require.Equal(t, bodies[0], bodies[1], route)
+	}
+	require.Zero(t, rig.asked)
 }
 
 func TestMethodNotAllowedNamesTheMethods(t *testing.T) {
