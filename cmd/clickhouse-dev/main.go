@@ -1,5 +1,7 @@
-// Command clickhouse-dev runs a real ClickHouse server, HTTP and native
-// protocol, from libchdb.so, for `wavehouse dev` and the tests.
+// Command clickhouse-dev runs a real ClickHouse server from libchdb.so, for
+// `wavehouse dev` and the tests. It speaks HTTP, and the native protocol when
+// that is asked for: the library survives whatever an HTTP client does, and not a
+// native connection that is reset in its handshake.
 //
 // It prints one line of JSON once it answers, serves until SIGTERM, SIGINT or,
 // with --die-with-parent, the end of its standard input, and then exits 0. What
@@ -71,7 +73,9 @@ func announce(o *options, stop *stopper, stdout, stderr io.Writer) {
 		fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
 		return
 	}
-	_ = json.NewEncoder(stdout).Encode(map[string]any{
-		"http_port": o.httpPort, "tcp_port": o.tcpPort, "pid": os.Getpid(), "version": version,
-	})
+	line := map[string]any{"http_port": o.httpPort, "pid": os.Getpid(), "version": version}
+	if o.tcpPort != 0 {
+		line["tcp_port"] = o.tcpPort
+	}
+	_ = json.NewEncoder(stdout).Encode(line)
 }

@@ -139,6 +139,22 @@ func TestAStatementThatRunsDoesNotHoldItUp(t *testing.T) {
 	require.Zero(t, s.wait(t))
 }
 
+func TestTheNativeProtocolIsOpenedWhenAskedFor(t *testing.T) {
+	s := launch(t, "--path", t.TempDir())
+	require.Zero(t, s.TCP)
+	require.Equal(t, "", s.ask(t, "SELECT value FROM system.server_settings WHERE name = 'tcp_port' AND changed"))
+	s = launch(t, "--path", t.TempDir(), "--native")
+	require.NotZero(t, s.TCP)
+	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.TCP))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	require.Equal(t, port, launch(t, "--path", t.TempDir(), "--tcp-port", fmt.Sprint(port)).TCP)
+}
+
 func TestUsersComeFromAFile(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users.xml")
 	require.NoError(t, os.WriteFile(users, []byte(`<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users>

@@ -16,7 +16,8 @@ import (
 type options struct {
 	path          string
 	httpPort      int
-	tcpPort       int
+	tcpPort       int // 0 opens none, once prepared
+	native        bool
 	listenHost    string
 	configFile    string
 	users         string
@@ -32,7 +33,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.path, "path", "", "`directory` of the data (required)")
 	f.IntVar(&o.httpPort, "http-port", 0, "HTTP `port`; 0 picks a free one")
-	f.IntVar(&o.tcpPort, "tcp-port", 0, "native protocol `port`; 0 picks a free one")
+	f.BoolVar(&o.native, "native", false, "open the native protocol, too; a native connection that is reset in its handshake ends the engine")
+	f.IntVar(&o.tcpPort, "tcp-port", 0, "native protocol `port`, opened as with --native; 0 picks a free one")
 	f.StringVar(&o.listenHost, "listen-host", "127.0.0.1", "`address` to listen on")
 	f.StringVar(&o.configFile, "config-file", "", "the engine's own configuration, an XML `file`")
 	f.StringVar(&o.users, "users", "", "users, passwords, profiles and grants, a users.xml `file`; it must let default in from loopback without a password, as the engine does itself")
@@ -70,6 +72,9 @@ func (o *options) prepare() (err error) {
 	}
 	if o.httpPort, err = choosePort(o.listenHost, o.httpPort); err != nil {
 		return fmt.Errorf("HTTP port: %w", err)
+	}
+	if !o.native && o.tcpPort == 0 {
+		return nil
 	}
 	if o.tcpPort, err = choosePort(o.listenHost, o.tcpPort); err != nil {
 		return fmt.Errorf("native protocol port: %w", err)
@@ -137,10 +142,14 @@ func (o *options) arguments(pipe string) []string {
 		"--config-file=" + o.configFile,
 		"--path=" + o.path,
 		"--http_port=" + strconv.Itoa(o.httpPort),
-		"--tcp_port=" + strconv.Itoa(o.tcpPort),
 		"--listen_host=" + o.listenHost,
+	}
+	listen := "SYSTEM START LISTEN HTTP"
+	if o.tcpPort != 0 {
+		args = append(args, "--tcp_port="+strconv.Itoa(o.tcpPort))
+		listen += "; SYSTEM START LISTEN TCP"
 	}
 	args = append(args, o.engineArgs...)
 	return append(args, "--query",
-		"SYSTEM START LISTEN HTTP; SYSTEM START LISTEN TCP; SELECT * FROM file('"+pipe+"', 'LineAsString', 'l String') FORMAT Null")
+		listen+"; SELECT * FROM file('"+pipe+"', 'LineAsString', 'l String') FORMAT Null")
 }

@@ -16,7 +16,7 @@ const (
 	readyInterval = 20 * time.Millisecond
 )
 
-// waitReady polls until both ports answer, and returns the server's version.
+// waitReady polls until the ports answer, and returns the server's version.
 func waitReady(o *options, stopped <-chan struct{}) (string, error) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	tick := time.NewTicker(readyInterval)
@@ -30,7 +30,7 @@ func waitReady(o *options, stopped <-chan struct{}) (string, error) {
 			return "", fmt.Errorf("the server did not answer within %s", readyBudget)
 		case <-tick.C:
 		}
-		if version, ok := askVersion(client, o.address(o.httpPort)); ok && accepts(o.address(o.tcpPort)) {
+		if version, ok := askVersion(client, o.address(o.httpPort)); ok && (o.tcpPort == 0 || accepts(o.address(o.tcpPort))) {
 			return version, nil
 		}
 	}

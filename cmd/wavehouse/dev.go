@@ -26,13 +26,13 @@ starts the server on loopback and posts a real data set through its API.
 Everything is kept in --dir; a second run finds it again.`,
 		Example: `  wavehouse dev
   wavehouse dev --port 9090 --dir /tmp/try
-  wavehouse dev --no-demo --clickhouse localhost:9000`,
+  wavehouse dev --no-demo --clickhouse localhost`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Dir, "dir", "data/dev", "where everything is kept")
 	flags.IntVar(&o.Port, "port", 8080, "the server's port")
-	flags.StringVar(&o.ClickHouse, "clickhouse", "", "use the ClickHouse at this native address (host:port) instead of starting one")
+	flags.StringVar(&o.ClickHouse, "clickhouse", "", "use the ClickHouse on this host instead of starting one")
 	flags.IntVar(&o.ClickHouseHTTP, "clickhouse-http-port", 8123, "the HTTP port of the ClickHouse named by --clickhouse")
 	flags.BoolVar(&o.NoDemo, "no-demo", false, "no demo table and no demo data")
 	flags.StringVar(&o.DemoData, "demo-data", "", "the demo's rows, one JSON object a line (default: what `make deps` fetched)")

@@ -34,7 +34,7 @@ claims; the answer says which.`,
 		Example: `  wavehouse policy explain --dir ./settings --role viewer --claims '{"org":"birch"}' --table events
   wavehouse policy explain --dir ./settings --table events        # a caller without a token
   wavehouse policy explain --dir ./settings --role viewer --table events --column 'org String' --column 'n Int64'
-  wavehouse policy explain --dir ./settings --role viewer --table events --against localhost:9000 --format json`,
+  wavehouse policy explain --dir ./settings --role viewer --table events --against localhost:8123 --format json`,
 		Args: cobra.NoArgs,
 	}
 	flags := addPolicyFlags(cmd)
@@ -42,7 +42,7 @@ claims; the answer says which.`,
 	cmd.Flags().StringVar(&o.role, "role", "", "the role in the caller's token; a caller without one has the default role")
 	cmd.Flags().StringVar(&o.claims, "claims", "{}", "the claims of the caller's token, a JSON object")
 	cmd.Flags().StringVar(&o.table, "table", "", "the table")
-	cmd.Flags().StringVar(&o.against, "against", "", "take the columns from the ClickHouse at this native address (host:port)")
+	cmd.Flags().StringVar(&o.against, "against", "", "take the columns from the ClickHouse at this host, or host:port with the port of clickhouse.protocol")
 	cmd.Flags().StringArrayVar(&o.columns, "column", nil, "a column of the table, like 'score Int64'; repeat it for each")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return explain(cmd.Context(), t, o) }
 	return cmd

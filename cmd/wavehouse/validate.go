@@ -29,13 +29,13 @@ passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
   wavehouse validate --format json ./settings
   wavehouse validate --show ./settings
   wavehouse validate --tenant acme ./settings
-  wavehouse validate --against localhost:9000 ./settings`,
+  wavehouse validate --against localhost:8123 ./settings`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	format := formatFlag(cmd)
 	show := cmd.Flags().Bool("show", false, "print the settings that would be adopted, defaults filled in")
 	only := cmd.Flags().String("tenant", "", "look at one tenant's folder only")
-	against := cmd.Flags().String("against", "", "also check tables and columns against the ClickHouse at this native address (host:port)")
+	against := cmd.Flags().String("against", "", "also check tables and columns against the ClickHouse at this host, or host:port with the port of clickhouse.protocol")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		asJSON, err := format()
 		if err != nil {

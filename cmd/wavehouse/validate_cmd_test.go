@@ -103,17 +103,17 @@ func TestValidateAgainst(t *testing.T) {
 	require.NoError(t, os.WriteFile(passwords, []byte(fmt.Sprintf(`{"acme": %q}`, clickhousetest.SecuredPassword)), 0o600))
 	env := []string{"WH_CH_PASSWORDS_FILE=" + passwords}
 
-	out, talk, code := command(t, env, "validate", "--against", ch.NativeAddr, dir)
+	out, talk, code := command(t, env, "validate", "--against", ch.HTTPAddr(), dir)
 	assert.Equal(t, exitFailure, code)
 	assert.Equal(t, "birch/policies.json: error: tables.events: there is no table \"events\"\n", out)
 	assert.Contains(t, talk, "tenant cedar: ", "one that cannot be looked at hides no other's findings")
 	assert.NotContains(t, talk, "tenant acme")
 
-	out, talk, code = command(t, env, "validate", "--against", ch.NativeAddr, "--tenant", "acme", dir)
+	out, talk, code = command(t, env, "validate", "--against", ch.HTTPAddr(), "--tenant", "acme", dir)
 	assert.Zero(t, code, talk)
 	assert.Empty(t, out)
 
-	_, talk, code = command(t, []string{"WH_CH_PASSWORDS_FILE=/nowhere/at/all"}, "validate", "--against", ch.NativeAddr, dir)
+	_, talk, code = command(t, []string{"WH_CH_PASSWORDS_FILE=/nowhere/at/all"}, "validate", "--against", ch.HTTPAddr(), dir)
 	assert.Equal(t, exitFailure, code)
 	assert.Contains(t, talk, "clickhouse.passwords_file")
 }

@@ -79,8 +79,7 @@ func (s *Server) opsSchemaRefresh(w http.ResponseWriter, r *http.Request, query 
 	return s.opsSchema(w, r, url.Values{"tenant": {c.tenant.String()}})
 }
 
-// undiscovered is the answer when ClickHouse did not tell its tables. It was
-// asked over the native protocol, whose faults are not classified.
+// undiscovered is the answer when ClickHouse did not tell its tables.
 func undiscovered(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -67,7 +67,7 @@ func (a *App) adoptPools(snapshots map[tenant.ID]*settings.Snapshot, failures *f
 func (a *App) poolConfigs(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]clickhouse.Config {
 	configs := make(map[tenant.ID]clickhouse.Config, len(snapshots))
 	for id, snapshot := range snapshots {
-		configs[id] = poolConfig(snapshot.Config.ClickHouse, a.passwords.of(id))
+		configs[id] = poolConfig(snapshot.Config.ClickHouse, "clickhouse.addr of tenant "+string(id), a.passwords.of(id))
 	}
 	return configs
 }
@@ -139,9 +139,11 @@ func orNone[T int | int64](limit *T) T {
 	return *limit
 }
 
-func poolConfig(c settings.ClickHouse, password string) clickhouse.Config {
+// poolConfig is what the pools are asked for; source says where the address is
+// from.
+func poolConfig(c settings.ClickHouse, source, password string) clickhouse.Config {
 	return clickhouse.Config{
-		Addr: c.Addr, HTTPScheme: c.HTTPScheme, HTTPPort: c.HTTPPort, Database: c.Database,
+		Addr: c.Addr, Source: source, Native: c.Protocol == "native", HTTPScheme: c.HTTPScheme, HTTPPort: c.HTTPPort, Database: c.Database,
 		Username: c.Username, Password: password, Headers: c.Headers, QueryTimeout: c.QueryTimeout,
 		MaxOpenConns: c.MaxOpenConns, MaxIdleConns: c.MaxIdleConns,
 		TLS: clickhouse.TLS{

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,9 +26,9 @@ const againstTimeout = 30 * time.Second
 const againstAtOnce = 8
 
 // CheckAgainst looks whether the tables and columns that the settings name
-// exist in the ClickHouse at addr (host:port of the native protocol), in each
-// tenant's own database and as its own user, with the password that password
-// returns for it. The error joins those of the tenants that could not be looked
+// exist in the ClickHouse at addr (a host, or host:port with the port of the
+// tenant's protocol), in each tenant's own database and as its own user, with the
+// password that password returns for it. The error joins those of the tenants that could not be looked
 // at; the findings of the others are there all the same.
 func CheckAgainst(
 	ctx context.Context, report settings.Report, addr string, password func(tenant.ID) string,
@@ -63,15 +65,14 @@ func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, passwor
 }
 
 // Discover reads the tables of a tenant's database once, as the tenant's own
-// user, from the ClickHouse at addr (host:port of the native protocol).
+// user, from the ClickHouse at addr, as CheckAgainst does.
 func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password string) (*schema.Catalogue, error) {
 	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
 	defer cancel()
 	pools := clickhouse.NewPools(clickhouse.Options{Logger: slog.New(slog.DiscardHandler)})
 	defer func() { _ = pools.Close(context.WithoutCancel(ctx)) }()
 	id := snapshot.Tenant
-	config := poolConfig(snapshot.Config.ClickHouse, password)
-	config.Addr = addr
+	config := poolConfig(pointedAt(snapshot.Config.ClickHouse, addr), "--against", password)
 	if err := pools.Reconcile(map[tenant.ID]clickhouse.Config{id: config})[id]; err != nil {
 		return nil, fmt.Errorf("tenant %s: %w", id, err)
 	}
@@ -80,6 +81,16 @@ func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password s
 		return nil, fmt.Errorf("tenant %s: %w", id, err)
 	}
 	return discovered, nil
+}
+
+// pointedAt is the tenant's ClickHouse with another address: a host, or host:port with
+// the port of the tenant's protocol.
+func pointedAt(c settings.ClickHouse, addr string) settings.ClickHouse {
+	c.Addr = addr
+	if _, port, err := net.SplitHostPort(addr); err == nil && c.Protocol == "http" {
+		c.HTTPPort, _ = strconv.Atoi(port) // a port that is none cannot be dialled
+	}
+	return c
 }
 
 // catalogue is a discovered schema as the settings' check wants it.

@@ -42,15 +42,21 @@ type places struct {
 // maxLeft bounds the former places that are remembered.
 const maxLeft = 4096
 
-// place is where a tenant's tables are.
-type place struct{ server, database string }
+// place is where a tenant's tables are. The server is a host: one server may be
+// reached by several ports, and to tell a tenant of a write that it cannot see
+// costs no more than a query.
+type place struct {
+	server, database string
+	port             int
+}
 
 func newPlaces(served map[tenant.ID]*settings.Snapshot) *places {
 	p := &places{
 		tenants: make(map[tenant.ID]place, len(served)), servers: map[string][]tenant.ID{}, left: map[tenant.ID]place{},
 	}
 	for id, snapshot := range served {
-		at := place{serverOf(snapshot.Config.ClickHouse.Addr), snapshot.Config.ClickHouse.Database}
+		c := snapshot.Config.ClickHouse
+		at := place{serverOf(c.Addr), c.Database, c.HTTPPort}
 		p.tenants[id] = at
 		p.servers[at.server] = append(p.servers[at.server], id)
 	}
@@ -148,16 +154,16 @@ func (r *results) close(ctx context.Context) error {
 	return errors.Join(r.reads.Close(ctx), r.cache.Close(ctx))
 }
 
-// serverOf spells an address as others may: names without regard to case, this
-// machine by one name.
+// serverOf is the host of an address, spelled as others may: names without
+// regard to case, this machine by one name.
 func serverOf(addr string) string {
-	host, port, err := net.SplitHostPort(strings.ToLower(addr))
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return addr
+		host = strings.Trim(addr, "[]")
 	}
-	host = strings.TrimSuffix(host, ".")
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
-		host = "localhost"
+		return "localhost"
 	}
-	return net.JoinHostPort(host, port)
+	return host
 }

@@ -37,7 +37,7 @@ var owners = []owner{
 		"only cache/redis may know Redis, so that the cache can be replaced behind its contract"},
 	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
 		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
-	{"github.com/ClickHouse/", []string{"internal/clickhouse", "internal/schema"},
+	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
 		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
 	{"github.com/go-chi/", []string{"internal/api"},
 		"routing is the API's alone; other packages speak of requests, not of routes"},

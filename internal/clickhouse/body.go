@@ -194,7 +194,7 @@ func (b *body) finish(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
-	return b.pool.transport(b.ctx, fmt.Errorf("read the answer: %w", err))
+	return b.pool.failure(b.ctx, b.pool.config.httpAddr(), fmt.Errorf("read the answer: %w", err))
 }
 
 // heldBack is how many bytes at the end of data may be the start of marker.

@@ -1,19 +1,28 @@
 // Package clickhouse is everything that talks to ClickHouse: pools shared by
 // the tenants that name the same server, database and user, the HTTP target
-// for statements and inserts, the classes of its failures, and the quoting of
-// names and strings.
+// for statements and inserts, the questions the server asks for itself, the
+// classes of its failures, and the quoting of names and strings.
 package clickhouse
 
 import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // Config is what one tenant asks of ClickHouse.
 type Config struct {
-	Addr       string // host:port of the native protocol
+	// Addr is the server's host. A port behind it is that of the native
+	// protocol, 9000 (9440 with TLS) when left out; without Native it is not used.
+	Addr string
+	// Source says where Addr comes from, for errors: "clickhouse.addr of tenant
+	// birch".
+	Source string
+	// Native asks the server's own questions, those of EachRow and Ping, over the
+	// native protocol. All else goes over HTTP.
+	Native     bool
 	HTTPScheme string // "http" or "https"
 	HTTPPort   int
 	Database   string
@@ -24,7 +33,9 @@ type Config struct {
 	// QueryTimeout bounds one statement from its first byte to its last; zero
 	// means no bound of our own.
 	QueryTimeout time.Duration
-	MaxOpenConns int // native connections, and HTTP requests in flight
+	// MaxOpenConns bounds the statements in flight, and once more the questions
+	// of the server's own.
+	MaxOpenConns int
 	MaxIdleConns int
 }
 
@@ -42,6 +53,8 @@ type TLS struct {
 const (
 	defaultMaxOpen = 10
 	defaultMaxIdle = 5
+	// The ports of the native protocol, plain and encrypted.
+	nativePort, nativeTLSPort = "9000", "9440"
 )
 
 // normal returns c with the sizes and the scheme that were left out filled in.
@@ -59,20 +72,46 @@ func (c Config) normal() Config {
 	return c
 }
 
-// endpoint is the address HTTP requests go to: the host of the native address
-// and the tenant's own HTTP port.
+// endpoint is the address HTTP requests go to.
 func (c Config) endpoint() url.URL {
 	return url.URL{Scheme: c.HTTPScheme, Host: c.httpAddr(), Path: "/"}
 }
 
 // httpAddr is host and port of endpoint.
 func (c Config) httpAddr() string {
-	host, _, err := net.SplitHostPort(c.Addr)
-	if err != nil {
-		host = c.Addr
-	}
+	host, _ := splitAddr(c.Addr)
 	return net.JoinHostPort(host, strconv.Itoa(c.HTTPPort))
 }
 
+// nativeAddr is host and port of the native protocol.
+func (c Config) nativeAddr() string {
+	host, port := splitAddr(c.Addr)
+	switch {
+	case port != "":
+	case c.TLS.Enabled:
+		port = nativeTLSPort
+	default:
+		port = nativePort
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// server is host and port that tell the server from others.
+func (c Config) server() string {
+	if c.Native {
+		return c.nativeAddr()
+	}
+	return c.httpAddr()
+}
+
 // name is the pool's name in answers, logs and metrics. It holds no secret.
-func (c Config) name() string { return c.Addr + "/" + c.Database }
+func (c Config) name() string { return c.server() + "/" + c.Database }
+
+// splitAddr splits an address whose port may be left out.
+func splitAddr(addr string) (host, port string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return strings.Trim(addr, "[]"), ""
+	}
+	return host, port
+}

@@ -7,9 +7,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	ch "github.com/ClickHouse/clickhouse-go/v2"
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
 var (
@@ -29,6 +26,7 @@ const (
 
 // coreKey is what makes two tenants share connections.
 type coreKey struct {
+	native                                  bool
 	addr, database, username, password, tls string
 }
 
@@ -42,31 +40,20 @@ type core struct {
 	size      size
 	name      string
 	transport *http.Transport
-	conns     *httpConns // for short requests
-	native    *native
-	slots     slots
+	conns     *httpConns      // for short requests
+	native    *native         // nil unless the tenants ask for it
+	slots     slots           // of statements
+	questions slots           // of the server's own, which no statement holds up
 	life      context.Context // ends when the core is closed
 	end       context.CancelFunc
 }
 
 // newCore makes a core; it dials nothing and starts nothing.
 func newCore(e entry, s size) *core {
-	o := &ch.Options{
-		Addr:         []string{e.config.Addr},
-		Auth:         ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
-		DialTimeout:  dialTimeout,
-		MaxOpenConns: s.open,
-		MaxIdleConns: s.idle,
-	}
-	if e.config.TLS.Enabled {
-		o.TLS = e.tls.config
-	}
-	o.DialContext = dialNative(o.TLS)
-	open := func() (driver.Conn, error) { return ch.Open(o) }
 	life, end := context.WithCancel(context.Background())
-	return &core{
-		key: e.key, size: s, name: e.config.name(), native: &native{open: open},
-		slots: make(slots, s.open), life: life, end: end,
+	c := &core{
+		key: e.key, size: s, name: e.config.name(),
+		slots: make(slots, s.open), questions: make(slots, s.open), life: life, end: end,
 		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
@@ -78,6 +65,10 @@ func newCore(e entry, s size) *core {
 			DisableCompression:  true,
 		},
 	}
+	if e.config.Native {
+		c.native = newNative(e, s)
+	}
+	return c
 }
 
 // close ends the connections and whatever still uses them.
@@ -88,6 +79,9 @@ func (c *core) close() error {
 	c.end()
 	c.transport.CloseIdleConnections()
 	c.conns.close()
+	if c.native == nil {
+		return nil
+	}
 	return c.native.close()
 }
 

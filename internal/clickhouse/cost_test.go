@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
-	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -33,16 +32,6 @@ func TestAPoolNobodyUsesCostsNoGoroutine(t *testing.T) {
 	require.Empty(t, p.Reconcile(many(1000, 10)))
 	require.Less(t, runtime.NumGoroutine(), before+10)
 	require.Equal(t, 1, p.Secured(), "TLS settings are shared")
-}
-
-func TestNativeConnectionsCloseWhenIdle(t *testing.T) {
-	s := clickhousetest.Start(t)
-	pool := poolOf(t, configOf(s))
-	require.False(t, pool.NativeOpen(), "nothing is dialled before it is asked for")
-	require.NoError(t, pool.Ping(t.Context()))
-	require.True(t, pool.NativeOpen())
-	require.Eventually(t, func() bool { return !pool.NativeOpen() }, 20*time.Second, 20*time.Millisecond)
-	require.NoError(t, pool.Ping(t.Context()), "and open again")
 }
 
 func TestFitsNamesTheSumAndTheCeiling(t *testing.T) {

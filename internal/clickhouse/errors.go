@@ -60,6 +60,8 @@ type Error struct {
 // Error describes the failure with its exception code.
 func (e *Error) Error() string {
 	switch {
+	case errors.Is(e.Err, ErrAway):
+		return e.Err.Error()
 	case e.Code != 0:
 		return fmt.Sprintf("clickhouse: code %d: %s", e.Code, e.Message)
 	case e.Err != nil && e.Message != "":

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 // configOf is a tenant's settings for the test's database on s.
 func configOf(s *clickhousetest.Server) clickhouse.Config {
 	return clickhouse.Config{
-		Addr: s.NativeAddr, HTTPScheme: "http", HTTPPort: s.HTTPPort, Database: s.Database,
+		Addr: s.Host, HTTPScheme: "http", HTTPPort: s.HTTPPort, Database: s.Database,
 		Username: "default", QueryTimeout: 30 * time.Second, MaxOpenConns: 4, MaxIdleConns: 2,
 	}
 }
@@ -68,4 +71,16 @@ func asError(t *testing.T, err error) *clickhouse.Error {
 	var e *clickhouse.Error
 	require.Truef(t, errors.As(err, &e), "want an *Error, got %T: %v", err, err)
 	return e
+}
+
+// stub is a pool over something that answers as it is told.
+func stub(t *testing.T, handle http.HandlerFunc) *clickhouse.Pool {
+	t.Helper()
+	server := httptest.NewServer(handle)
+	t.Cleanup(server.Close)
+	at, err := netip.ParseAddrPort(server.Listener.Addr().String())
+	require.NoError(t, err)
+	return poolOf(t, clickhouse.Config{
+		Addr: at.Addr().String(), HTTPPort: int(at.Port()), Database: "d", Source: "clickhouse.addr of tenant birch",
+	})
 }

@@ -71,17 +71,22 @@ func withDefaults(settings, defaults map[string]string) map[string]string {
 }
 
 func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
-	ctx, done := p.core.bind(ctx, p.config.QueryTimeout)
-	if err := p.core.slots.acquire(ctx); err != nil {
-		failure := p.transport(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
+	return p.run(ctx, q, p.core.slots, p.config.QueryTimeout)
+}
+
+// run sends a statement once one of the slots is free.
+func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Duration) (*Response, error) {
+	ctx, done := p.core.bind(ctx, timeout)
+	if err := of.acquire(ctx); err != nil {
+		err = ended(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
 		done()
-		return nil, failure
+		return nil, transportVerdict(err).error(Error{Err: err})
 	}
-	release := func() { p.core.slots.release(); done() }
+	release := func() { of.release(); done() }
 	resp, err := p.send(ctx, q)
 	if err != nil {
 		// Judged first: release ends ctx, which would look like the cause.
-		failure := p.transport(ctx, err)
+		failure := p.failure(ctx, p.config.httpAddr(), err)
 		release()
 		return nil, failure
 	}
@@ -111,15 +116,6 @@ func (p *Pool) send(ctx context.Context, q Request) (*http.Response, error) {
 		return nil, err
 	}
 	return p.core.transport.RoundTrip(req)
-}
-
-// transport wraps a failure that is no answer. What ended the context tells
-// more than what that did to the connection.
-func (p *Pool) transport(ctx context.Context, err error) *Error {
-	if cause := context.Cause(ctx); cause != nil {
-		err = fmt.Errorf("%w (%v)", cause, err)
-	}
-	return transportVerdict(err).error(Error{Err: err})
 }
 
 // request builds the HTTP request of q for the transport.
@@ -188,7 +184,7 @@ func (p *Pool) setHeaders(header http.Header, q Request, contentType string) {
 	header.Del("X-ClickHouse-Database")
 	header.Set("X-ClickHouse-User", p.config.Username)
 	header.Set("X-ClickHouse-Key", p.config.Password)
-	if q.ReadOnly {
+	if q.repeatable() {
 		// Not sent: it tells the transport that a repeat on a new connection is
 		// harmless when the server had closed the kept one.
 		header["Idempotency-Key"] = []string{}

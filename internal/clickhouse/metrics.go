@@ -38,8 +38,8 @@ func newMetrics(r prometheus.Registerer, inUse func() float64) *metrics {
 			Help: "Requests to ClickHouse over HTTP that hold a connection.",
 		}, inUse))
 	}
-	m.served = make(map[string]served, 2)
-	for _, kind := range []string{"query", "insert"} {
+	m.served = make(map[string]served, 3)
+	for _, kind := range []string{"query", "insert", "question"} {
 		m.served[kind] = served{m.requests.WithLabelValues(kind, "ok"), m.seconds.WithLabelValues(kind)}
 	}
 	return m

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,7 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// native lends the native connections of a core. They are opened when somebody
+// native lends the native connections of a core whose tenants asked for them. They are opened when somebody
 // asks, and closed once nobody has for idleTimeout: the driver keeps a goroutine
 // and a timer for every open pool, which a tenant that does nothing must not
 // cost.
@@ -24,6 +25,22 @@ type native struct {
 	users  int
 	idle   *time.Timer // runs while there are connections and no users
 	closed bool        // for good
+}
+
+// newNative makes one; it dials nothing.
+func newNative(e entry, s size) *native {
+	o := &ch.Options{
+		Addr:         []string{e.config.nativeAddr()},
+		Auth:         ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
+		DialTimeout:  dialTimeout,
+		MaxOpenConns: s.open,
+		MaxIdleConns: s.idle,
+	}
+	if e.config.TLS.Enabled {
+		o.TLS = e.tls.config
+	}
+	o.DialContext = dialNative(o.TLS)
+	return &native{open: func() (driver.Conn, error) { return ch.Open(o) }}
 }
 
 // lend calls use with the connections.
@@ -90,6 +107,37 @@ func (n *native) close() error {
 		return nil
 	}
 	return n.conn.Close()
+}
+
+// eachNativeRow is EachRow over the native protocol; row is what it reads into.
+func (p *Pool) eachNativeRow(ctx context.Context, sql string, row []string, take func(row []string) error) error {
+	ctx, done := p.core.bind(ctx, 0)
+	defer done()
+	var taken error
+	err := p.core.native.lend(func(conn driver.Conn) error {
+		rows, err := conn.Query(ctx, sql)
+		if err != nil {
+			return err
+		}
+		into := make([]any, len(row))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		for rows.Next() && err == nil && taken == nil {
+			if err = rows.Scan(into...); err == nil {
+				taken = take(row)
+			}
+		}
+		closed := rows.Close()
+		return cmp.Or(err, rows.Err(), closed)
+	})
+	if err == nil || taken != nil {
+		return taken
+	}
+	if code, message, found := nativeException(err); found {
+		return p.exception(code, message, 0)
+	}
+	return p.failure(ctx, p.config.nativeAddr(), err)
 }
 
 // nativeException finds the exception in a failure of the native protocol.

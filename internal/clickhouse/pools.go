@@ -102,7 +102,7 @@ func (p *Pools) inUse() float64 {
 	defer p.mu.RUnlock()
 	n := 0
 	for _, c := range p.cores {
-		n += len(c.slots)
+		n += len(c.slots) + len(c.questions)
 	}
 	return float64(n)
 }

@@ -57,7 +57,7 @@ func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
 	l := &later{}
 	p := clickhouse.NewPools(clickhouse.Options{AfterFunc: l.after, Metrics: prometheus.NewRegistry()})
 	b := somewhere("shared", 7, time.Minute)
-	b.HTTPPort, b.Headers = 9, map[string]string{"A": "b"}
+	b.Addr, b.Headers = "127.0.0.1:9000", map[string]string{"A": "b"} // a port that is not used
 	require.Empty(t, p.Reconcile(tenants{"a": somewhere("shared", 3, time.Second), "b": b, "c": somewhere("other", 2, time.Second)}))
 	poolA, _ := p.Get("a")
 	poolB, _ := p.Get("b")
@@ -68,7 +68,6 @@ func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Second, time.Minute}, []time.Duration{poolA.QueryTimeout(), poolB.QueryTimeout()})
 	require.Equal(t, "127.0.0.1:1/shared", poolA.Name())
 	require.Equal(t, "shared", poolA.Database())
-	require.True(t, poolA.Local())
 	_, err := p.Get("nobody")
 	require.ErrorIs(t, err, clickhouse.ErrNoPool)
 
@@ -152,33 +151,49 @@ func TestAFileThatCannotBeReadIsItsTenantsFault(t *testing.T) {
 	require.ErrorContains(t, p.Reconcile(tenants{"a": bad})["a"], "client certificate")
 }
 
+func TestAnotherPortOrProtocolIsAnotherServer(t *testing.T) {
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 9})
+	t.Cleanup(func() { _ = p.Close(canceled()) })
+	all := tenants{"a": somewhere("d", 3, 0), "port": somewhere("d", 3, 0), "native": somewhere("d", 3, 0), "same": somewhere("d", 3, 0)}
+	c := all["port"]
+	c.HTTPPort = 2
+	all["port"] = c
+	c = all["native"]
+	c.Native = true
+	all["native"] = c
+	require.Empty(t, p.Reconcile(all), "three pools of three")
+	seen, names := map[any]bool{}, map[tenant.ID]string{}
+	for id := range all {
+		pool, err := p.Get(id)
+		require.NoError(t, err)
+		seen[pool.Connections()], names[id] = true, pool.Name()
+	}
+	require.Len(t, seen, 3)
+	require.Equal(t, map[tenant.ID]string{"a": "127.0.0.1:1/d", "same": "127.0.0.1:1/d", "port": "127.0.0.1:2/d", "native": "127.0.0.1:1/d"}, names)
+}
+
 func TestPingSaysWhichPoolAnswers(t *testing.T) {
 	s := clickhousetest.Start(t)
-	proxy := clickhousetest.NewTCPProxy(t, s.NativeAddr)
-	good, down, hung := configOf(s), configOf(s), configOf(s)
-	down.Addr = proxy.Addr()
-	proxy.Refuse()
-	// The library that clickhouse-dev runs aborts on a refused native login, so
-	// it is tried once.
-	brittle := clickhousetest.StartPrivate(t)
-	wrong := configOf(brittle)
-	wrong.Username, wrong.Password = clickhousetest.SecuredUser, "not-the-one"
-	hanging := clickhousetest.NewTCPProxy(t, s.NativeAddr)
+	refusing, hanging := clickhousetest.NewTCPProxy(t, s.HTTPAddr()), clickhousetest.NewTCPProxy(t, s.HTTPAddr())
+	refusing.Refuse()
 	hanging.Hang()
-	hung.Addr = hanging.Addr()
+	good, down, wrong, hung := configOf(s), configOf(s), configOf(s), configOf(s)
+	down.HTTPPort, hung.HTTPPort = refusing.Port(), hanging.Port()
+	wrong.Username, wrong.Password = clickhousetest.SecuredUser, "not-the-one"
 	p := clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { _ = p.Close(canceled()) })
 	require.Empty(t, p.Reconcile(tenants{"a": good, "b": down, "d": hung, "e": good}))
-	require.Nil(t, p.Probe(t.Context(), 2*time.Second), "one that answers is enough")
+	require.Nil(t, p.Probe(t.Context(), 10*time.Second), "one that answers is enough")
 	require.Empty(t, p.Reconcile(tenants{"b": down, "c": wrong, "d": hung}))
 	got := p.Probe(t.Context(), 2*time.Second)
 	require.Len(t, got, 3)
-	// The hung one ended with the context, not with the driver's 10 seconds.
 	require.ErrorIs(t, got[hanging.Addr()+"/"+s.Database], context.DeadlineExceeded)
-	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[proxy.Addr()+"/"+s.Database]))
-	require.Equal(t, clickhouse.ClassDenied, clickhouse.Classify(got[brittle.NativeAddr+"/"+brittle.Database]))
-	require.NotContains(t, got[brittle.NativeAddr+"/"+brittle.Database].Error(), "not-the-one")
+	require.ErrorContains(t, got[hanging.Addr()+"/"+s.Database], "no answer from ClickHouse at "+hanging.Addr())
 	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[hanging.Addr()+"/"+s.Database]))
+	require.ErrorContains(t, got[refusing.Addr()+"/"+s.Database], "cannot reach ClickHouse at "+refusing.Addr()+": connect: ")
+	require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(got[refusing.Addr()+"/"+s.Database]))
+	require.Equal(t, clickhouse.ClassDenied, clickhouse.Classify(got[s.HTTPAddr()+"/"+s.Database]))
+	require.NotContains(t, got[s.HTTPAddr()+"/"+s.Database].Error(), "not-the-one")
 }
 
 func TestCloseWaitsForWhatRuns(t *testing.T) {
@@ -199,24 +214,4 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 	}
 	require.NoError(t, held.Body.Close())
 	require.NoError(t, <-closed)
-}
-
-func TestNativeConnectionsOutliveTheContextTheyWereDialledWith(t *testing.T) {
-	s := clickhousetest.Start(t)
-	proxy := clickhousetest.NewTCPProxy(t, s.NativeAddr)
-	c := configOf(s)
-	c.Addr = proxy.Addr()
-	pool := poolOf(t, c)
-	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, pool.Ping(ctx))
-	cancel()
-	dialled := proxy.Accepted()
-	for range 5 {
-		require.NoError(t, pool.Ping(t.Context()))
-	}
-	require.Equal(t, dialled, proxy.Accepted(), "the first connection serves them all")
-	var got uint8
-	require.NoError(t, pool.EachRow(t.Context(), "SELECT 1", func(scan clickhouse.Scan) error { return scan(&got) }))
-	require.Equal(t, clickhouse.ClassRejected, clickhouse.Classify(pool.EachRow(t.Context(), "SELECT * FROM nosuch", nil)))
-	require.NoError(t, pool.Wrap(t.Context(), nil))
 }

@@ -75,7 +75,7 @@ func (p *Pools) prepare(want map[tenant.ID]Config, had map[tenant.ID]entry) (ask
 		case known && e.tls.print == tls.print && reflect.DeepEqual(e.config, c):
 			asked[id] = e
 		default:
-			key := coreKey{addr: c.Addr, database: c.Database, username: c.Username, password: c.Password, tls: tls.print}
+			key := coreKey{native: c.Native, addr: c.server(), database: c.Database, username: c.Username, password: c.Password, tls: tls.print}
 			asked[id] = entry{key: key, config: c, tls: tls}
 		}
 	}

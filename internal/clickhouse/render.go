@@ -15,7 +15,7 @@ const (
 
 // short says whether q goes by the kept connections of our own.
 func (p *Pool) short(q Request) bool {
-	return q.ReadOnly && q.Body == nil && len(q.External) == 0 && len(q.SQL) <= maxShort && p.config.HTTPScheme == "http"
+	return q.repeatable() && q.Body == nil && len(q.External) == 0 && len(q.SQL) <= maxShort && p.config.HTTPScheme == "http"
 }
 
 // render writes a short request as it is sent. It is not done when a header

@@ -26,7 +26,14 @@ type Request struct {
 	// MaxResponseBytes bounds the answer; beyond it reading fails with
 	// ClassTooLarge. Zero is no bound.
 	MaxResponseBytes int64
+	// question marks one of the server's own. It only reads, and no settings go
+	// with it, which a user may not be allowed to change.
+	question bool
 }
+
+// repeatable says whether the statement may be sent again when a kept connection
+// turns out to be closed.
+func (q Request) repeatable() bool { return q.ReadOnly || q.question }
 
 // ExternalTable is data sent along with a statement.
 type ExternalTable struct {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 )
@@ -37,10 +36,7 @@ func (f securedFiles) again() securedFiles {
 }
 
 func (f securedFiles) load(t TLS, addr string) (secured, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
+	host, _ := splitAddr(addr)
 	key := securedKey{t, host}
 	if found, ok := f.now[key]; ok {
 		return found, nil
@@ -48,6 +44,7 @@ func (f securedFiles) load(t TLS, addr string) (secured, error) {
 	stamp := t.stamp()
 	found, ok := f.before[key]
 	if !ok || found.stamp != stamp {
+		var err error
 		if found, err = t.load(host); err != nil {
 			return secured{}, err
 		}

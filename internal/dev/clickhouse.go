@@ -28,10 +28,10 @@ const (
 // clickhouse is the ClickHouse that dev uses: one it started, or one that runs
 // already.
 type clickhouse struct {
-	host          string
-	tcpPort, http int
-	version       string
-	kind          string
+	host    string
+	http    int // its port
+	version string
+	kind    string
 
 	// Set before the process starts, when dev started one.
 	dir, log string
@@ -60,7 +60,7 @@ func startClickHouse(ctx context.Context, o Options, say *progress) (*clickhouse
 		return nil, fmt.Errorf("make ClickHouse's directory: %w", err)
 	}
 	c := &clickhouse{
-		host: loopback, http: freePort(8123), tcpPort: freePort(9000),
+		host: loopback, http: freePort(8123),
 		dir: dir, log: filepath.Join(o.Dir, "clickhouse.log"), say: say,
 		exited: make(chan struct{}), unexpectedExit: make(chan error, 1),
 	}
@@ -83,15 +83,11 @@ func startClickHouse(ctx context.Context, o Options, say *progress) (*clickhouse
 }
 
 func useClickHouse(ctx context.Context, o Options) (*clickhouse, error) {
-	host, port, err := net.SplitHostPort(o.ClickHouse)
+	host, _, err := net.SplitHostPort(o.ClickHouse) // as clickhouse.addr, whose port is not used
 	if err != nil {
-		host, port = o.ClickHouse, "9000"
+		host = strings.Trim(o.ClickHouse, "[]")
 	}
-	tcpPort, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, fmt.Errorf("--clickhouse %q: want host:port of the native protocol", o.ClickHouse)
-	}
-	c := &clickhouse{host: host, tcpPort: tcpPort, http: o.ClickHouseHTTP, kind: "yours"}
+	c := &clickhouse{host: host, http: o.ClickHouseHTTP, kind: "yours"}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	version, err := c.query(ctx, "SELECT version()")
@@ -105,16 +101,15 @@ func useClickHouse(ctx context.Context, o Options) (*clickhouse, error) {
 // command prefers the real binary, and else the engine as a library.
 func (c *clickhouse) command() (*exec.Cmd, string, error) {
 	if binary, err := exec.LookPath("clickhouse"); err == nil {
-		file, err := writeServerConfig(c.dir, c.http, c.tcpPort)
+		file, err := writeServerConfig(c.dir, c.http)
 		return exec.Command(binary, "server", "--config-file="+file), "clickhouse server", err
 	}
 	binary, err := besideExecutable("clickhouse-dev")
 	if err != nil {
 		return nil, "", errors.New("no ClickHouse found: put a clickhouse binary on PATH, " +
-			"name a running one with --clickhouse host:port, or run `make run`, which fetches one")
+			"name a running one with --clickhouse, or run `make run`, which fetches one")
 	}
-	return exec.Command(binary, "--die-with-parent", "--path="+c.dir,
-		"--http-port="+strconv.Itoa(c.http), "--tcp-port="+strconv.Itoa(c.tcpPort)), "clickhouse-dev", nil
+	return exec.Command(binary, "--die-with-parent", "--path="+c.dir, "--http-port="+strconv.Itoa(c.http)), "clickhouse-dev", nil
 }
 
 func besideExecutable(name string) (string, error) {
@@ -231,8 +226,6 @@ func (c *clickhouse) query(ctx context.Context, statement string) (string, error
 func (c *clickhouse) url() string {
 	return "http://" + net.JoinHostPort(c.host, strconv.Itoa(c.http)) + "/"
 }
-
-func (c *clickhouse) native() string { return net.JoinHostPort(c.host, strconv.Itoa(c.tcpPort)) }
 
 // freePort is the wanted port when it is free, or else one that is.
 func freePort(wanted int) int {

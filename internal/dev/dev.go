@@ -21,7 +21,7 @@ type Options struct {
 	Dir string
 	// Port is the server's; it listens on loopback.
 	Port int
-	// ClickHouse is the native address of a server to use; "" starts one.
+	// ClickHouse is the host of a server to use; "" starts one.
 	ClickHouse string
 	// ClickHouseHTTP is that server's HTTP port.
 	ClickHouseHTTP int

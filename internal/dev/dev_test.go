@@ -23,7 +23,7 @@ import (
 
 func TestSettingsAreWrittenOnceAndRepointed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "settings")
-	c := &clickhouse{host: loopback, tcpPort: 9000, http: 8123}
+	c := &clickhouse{host: loopback, http: 8123}
 	require.NoError(t, writeSettings(dir, c))
 	report := settings.Validate(dir)
 	require.True(t, report.OK(), "%v", report.Findings)
@@ -31,7 +31,7 @@ func TestSettingsAreWrittenOnceAndRepointed(t *testing.T) {
 	// An edit of the user's stays; only the ports follow ClickHouse.
 	file := filepath.Join(dir, "config.json")
 	require.NoError(t, os.WriteFile(file, []byte(`{"query":{"default_max_rows":7},"clickhouse":{"addr":"x:1","database":"mine"}}`), 0o600))
-	require.NoError(t, writeSettings(dir, &clickhouse{host: loopback, tcpPort: 19000, http: 18123}))
+	require.NoError(t, writeSettings(dir, &clickhouse{host: loopback, http: 18123}))
 	var config struct {
 		Query      map[string]int `json:"query"`
 		ClickHouse struct {
@@ -44,13 +44,13 @@ func TestSettingsAreWrittenOnceAndRepointed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(data, &config))
 	require.Equal(t, 7, config.Query["default_max_rows"])
-	require.Equal(t, "127.0.0.1:19000", config.ClickHouse.Addr)
+	require.Equal(t, "127.0.0.1", config.ClickHouse.Addr)
 	require.Equal(t, 18123, config.ClickHouse.HTTPPort)
 	require.Equal(t, "mine", config.ClickHouse.Database)
 
 	before, err := os.Stat(file)
 	require.NoError(t, err)
-	require.NoError(t, writeSettings(dir, &clickhouse{host: loopback, tcpPort: 19000, http: 18123}))
+	require.NoError(t, writeSettings(dir, &clickhouse{host: loopback, http: 18123}))
 	after, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Equal(t, before.ModTime(), after.ModTime(), "what is right already is not written")
@@ -78,11 +78,10 @@ func TestOperatorKeyIsKept(t *testing.T) {
 func TestServerConfigIsXMLWithThePorts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a&b")
 	require.NoError(t, os.Mkdir(dir, 0o750))
-	file, err := writeServerConfig(dir, 18123, 19000)
+	file, err := writeServerConfig(dir, 18123)
 	require.NoError(t, err)
 	var config struct {
 		HTTPPort int    `xml:"http_port"`
-		TCPPort  int    `xml:"tcp_port"`
 		Host     string `xml:"listen_host"`
 		Path     string `xml:"path"`
 		Users    string `xml:"users_config"`
@@ -91,7 +90,6 @@ func TestServerConfigIsXMLWithThePorts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, xml.Unmarshal(data, &config))
 	require.Equal(t, 18123, config.HTTPPort)
-	require.Equal(t, 19000, config.TCPPort)
 	require.Equal(t, loopback, config.Host)
 	require.Equal(t, dir+"/", config.Path)
 	users, err := os.ReadFile(config.Users)
@@ -183,7 +181,7 @@ func TestDemoLoaderSaysWhatWentWrong(t *testing.T) {
 }
 
 func TestSummaryFitsAScreenAndHasThreeCommands(t *testing.T) {
-	c := &clickhouse{host: loopback, tcpPort: 9000, http: 8123, kind: "clickhouse-dev", version: "26.7"}
+	c := &clickhouse{host: loopback, http: 8123, kind: "clickhouse-dev", version: "26.7"}
 	o := Options{Dir: "data/dev", Port: 8080}
 	for _, table := range []string{"", "flights"} {
 		text := summary(o, c, table)
@@ -222,7 +220,7 @@ func TestNoClickHouseAtAll(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := startClickHouse(t.Context(), Options{Dir: t.TempDir()}, newProgress(io.Discard, false))
 	require.ErrorContains(t, err, "no ClickHouse found")
-	for _, addr := range []string{"localhost:native", "127.0.0.1:1"} {
+	for _, addr := range []string{"127.0.0.1", "127.0.0.1:1"} {
 		_, err = startClickHouse(t.Context(), Options{Dir: t.TempDir(), ClickHouse: addr, ClickHouseHTTP: 1}, newProgress(io.Discard, false))
 		require.ErrorContains(t, err, "--clickhouse")
 	}

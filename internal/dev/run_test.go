@@ -176,7 +176,7 @@ func TestRunUsesAClickHouseThatRuns(t *testing.T) {
 	go func() {
 		ended <- Run(ctx, Options{
 			Dir: t.TempDir(), Port: freePort(0), NoDemo: true, Out: out,
-			ClickHouse: "127.0.0.1:9000", ClickHouseHTTP: listener.Addr().(*net.TCPAddr).Port,
+			ClickHouse: "127.0.0.1", ClickHouseHTTP: listener.Addr().(*net.TCPAddr).Port,
 		}, &stubServer{ingest: &ingestStub{}})
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "Create a table of your own") }, 10*time.Second, 5*time.Millisecond)

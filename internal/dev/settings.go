@@ -27,7 +27,7 @@ func prepare(o Options, c *clickhouse) (operatorKey string, err error) {
 // an earlier run to where ClickHouse is now. Other edits are kept.
 func writeSettings(dir string, c *clickhouse) error {
 	if _, err := os.Stat(filepath.Join(dir, "config.json")); errors.Is(err, fs.ErrNotExist) {
-		_, err := settings.Bootstrap(dir, settings.Permissive(c.native(), c.http))
+		_, err := settings.Bootstrap(dir, settings.Permissive(c.host, c.http))
 		return err
 	}
 	return repoint(filepath.Join(dir, "config.json"), c)
@@ -51,7 +51,7 @@ func repoint(file string, c *clickhouse) error {
 	if target == nil {
 		target = map[string]json.RawMessage{}
 	}
-	addr, port := json.RawMessage(jsonString(c.native())), json.RawMessage(fmt.Sprint(c.http))
+	addr, port := json.RawMessage(jsonString(c.host)), json.RawMessage(fmt.Sprint(c.http))
 	if string(target["addr"]) == string(addr) && string(target["http_port"]) == string(port) {
 		return nil
 	}
@@ -93,7 +93,7 @@ func ensureOperatorKey(file string) (string, error) {
 
 // writeServerConfig writes the configuration of a `clickhouse server` that
 // listens on loopback and keeps everything below dir.
-func writeServerConfig(dir string, httpPort, tcpPort int) (string, error) {
+func writeServerConfig(dir string, httpPort int) (string, error) {
 	users := `<clickhouse>
   <profiles><default/></profiles>
   <quotas><default/></quotas>
@@ -109,17 +109,16 @@ func writeServerConfig(dir string, httpPort, tcpPort int) (string, error) {
   <logger><level>warning</level><console>1</console></logger>
   <listen_host>127.0.0.1</listen_host>
   <http_port>%d</http_port>
-  <tcp_port>%d</tcp_port>
-  <path>%[3]s/</path>
-  <tmp_path>%[3]s/tmp/</tmp_path>
-  <user_files_path>%[3]s/user_files/</user_files_path>
-  <format_schema_path>%[3]s/format_schemas/</format_schema_path>
-  <users_config>%[3]s/users.xml</users_config>
+  <path>%[2]s/</path>
+  <tmp_path>%[2]s/tmp/</tmp_path>
+  <user_files_path>%[2]s/user_files/</user_files_path>
+  <format_schema_path>%[2]s/format_schemas/</format_schema_path>
+  <users_config>%[2]s/users.xml</users_config>
   <default_profile>default</default_profile>
   <default_database>default</default_database>
   <mark_cache_size>268435456</mark_cache_size>
 </clickhouse>
-`, httpPort, tcpPort, xmlEscape(dir))
+`, httpPort, xmlEscape(dir))
 	if err := os.WriteFile(filepath.Join(dir, "users.xml"), []byte(users), 0o600); err != nil {
 		return "", err
 	}

@@ -13,10 +13,10 @@ func summary(o Options, c *clickhouse, table string) string {
 WaveHouse is running. Ctrl-C stops everything; the data stays in %[1]s
 
   server      http://%[2]s        (log: %[3]s)
-  ClickHouse  %[4]s  native %[5]s  (%[6]s %[7]s)
-  settings    %[8]s  (open to everyone on this machine; edits are adopted while it runs)
+  ClickHouse  %[4]s  (%[5]s %[6]s)
+  settings    %[7]s  (open to everyone on this machine; edits are adopted while it runs)
   operator    key in %[1]s/operator.key
-`, o.Dir, server, logFile(o), strings.TrimSuffix(c.url(), "/"), c.native(), c.kind, c.version, settingsDir(o))
+`, o.Dir, server, logFile(o), strings.TrimSuffix(c.url(), "/"), c.kind, c.version, settingsDir(o))
 	if table == "" {
 		fmt.Fprintf(&b, `
 Create a table of your own, then post to it:

@@ -37,7 +37,7 @@ func newReal(t *testing.T, s *clickhousetest.Server, user string) *real {
 	proxy := clickhousetest.NewFaultProxy(t, s.HTTPAddr())
 	pools := clickhouse.NewPools(clickhouse.Options{})
 	config := clickhouse.Config{
-		Addr: s.NativeAddr, HTTPScheme: "http", HTTPPort: proxy.Port(), Database: s.Database, Username: user,
+		Addr: s.Host, HTTPScheme: "http", HTTPPort: proxy.Port(), Database: s.Database, Username: user,
 	}
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{birch: config}))
 	t.Cleanup(func() {

@@ -28,7 +28,7 @@ func startEngine(t *testing.T) *engine {
 	pools := clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { _ = pools.Close(context.Background()) })
 	faults := pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
-		Addr: server.NativeAddr, HTTPScheme: "http", HTTPPort: server.HTTPPort,
+		Addr: server.Host, HTTPScheme: "http", HTTPPort: server.HTTPPort,
 		Database: server.Database, Username: "default", QueryTimeout: time.Minute,
 	}})
 	require.Empty(t, faults)

@@ -2,13 +2,14 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -21,7 +22,7 @@ const (
 	zoneQuery   = `SELECT timezone()`
 	tablesQuery = `SELECT name, engine FROM system.tables
 WHERE database = currentDatabase() AND NOT is_temporary ORDER BY name`
-	columnsQuery = `SELECT table, name, type, position, default_kind, default_expression, comment FROM system.columns
+	columnsQuery = `SELECT table, name, type, toString(position), default_kind, default_expression, comment FROM system.columns
 WHERE database = currentDatabase() ORDER BY table, position`
 )
 
@@ -37,20 +38,16 @@ func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogu
 	if err != nil {
 		return nil, err
 	}
-	var (
-		zone   *time.Location
-		tables map[string]*Table
-	)
-	if err := pool.Native(func(conn driver.Conn) (err error) {
-		if zone, err = readZone(ctx, conn, known); err != nil {
-			return err
-		}
-		if tables, err = readTables(ctx, conn); err != nil {
-			return err
-		}
-		return readColumns(ctx, conn, tables)
-	}); err != nil {
-		return nil, err
+	zone, err := readZone(ctx, pool, known)
+	if err != nil {
+		return nil, during("read the server's time zone", err)
+	}
+	tables, err := readTables(ctx, pool)
+	if err != nil {
+		return nil, during("list tables", err)
+	}
+	if err := readColumns(ctx, pool, tables); err != nil {
+		return nil, during("list columns", err)
 	}
 	list := make([]*Table, 0, len(tables))
 	for _, table := range tables {
@@ -59,42 +56,43 @@ func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogu
 	return NewCatalogue(list, zone, now()), nil
 }
 
-func readZone(ctx context.Context, conn driver.Conn, known *interner) (*time.Location, error) {
+// during says what was being read. Where there is no ClickHouse that does not
+// matter.
+func during(what string, err error) error {
+	if errors.Is(err, clickhouse.ErrAway) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func readZone(ctx context.Context, pool *clickhouse.Pool, known *interner) (*time.Location, error) {
 	var name string
-	if err := conn.QueryRow(ctx, zoneQuery).Scan(&name); err != nil {
-		return nil, fmt.Errorf("read the server's time zone: %w", err)
+	if err := pool.EachRow(ctx, zoneQuery, 1, func(row []string) error {
+		name = row[0]
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	zone, err := known.zone(name)
 	if err != nil {
-		return nil, fmt.Errorf("the server's time zone %q: %w", name, err)
+		return nil, fmt.Errorf("%q: %w", name, err)
 	}
 	return zone, nil
 }
 
-func readTables(ctx context.Context, conn driver.Conn) (map[string]*Table, error) {
-	rows, err := conn.Query(ctx, tablesQuery)
-	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", err)
-	}
-	defer rows.Close()
+func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, error) {
 	tables := make(map[string]*Table)
-	for rows.Next() {
-		t := &Table{}
-		if err := rows.Scan(&t.Name, &t.Engine); err != nil {
-			return nil, fmt.Errorf("list tables: %w", err)
-		}
+	return tables, pool.EachRow(ctx, tablesQuery, 2, func(row []string) error {
+		t := &Table{Name: row[0], Engine: row[1]}
 		if isInner(t.Name) {
-			continue
+			return nil
 		}
 		if len(tables) == maxTables {
-			return nil, fmt.Errorf("the database has over %d tables", maxTables)
+			return fmt.Errorf("the database has over %d tables", maxTables)
 		}
 		tables[t.Name] = t
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("list tables: %w", err)
-	}
-	return tables, nil
+		return nil
+	})
 }
 
 // isInner tells the storage of a materialized view, which is nobody's table.
@@ -102,28 +100,22 @@ func isInner(name string) bool {
 	return strings.HasPrefix(name, ".inner.") || strings.HasPrefix(name, ".inner_id.")
 }
 
-func readColumns(ctx context.Context, conn driver.Conn, tables map[string]*Table) error {
-	rows, err := conn.Query(ctx, columnsQuery)
-	if err != nil {
-		return fmt.Errorf("list columns: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var table, kind string
-		var position uint64
-		var c record.Column
-		if err := rows.Scan(&table, &c.Name, &c.Type, &position, &kind, &c.DefaultExpression, &c.Comment); err != nil {
-			return fmt.Errorf("list columns: %w", err)
+func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*Table) error {
+	return pool.EachRow(ctx, columnsQuery, 7, func(row []string) error {
+		t := tables[row[0]]
+		if t == nil {
+			return nil
 		}
-		c.Position, c.DefaultKind = int(position), record.DefaultKind(kind)
-		if t := tables[table]; t != nil {
-			t.Columns = append(t.Columns, c)
+		position, err := strconv.Atoi(row[3])
+		if err != nil {
+			return fmt.Errorf("position of %s: %w", row[1], err)
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("list columns: %w", err)
-	}
-	return nil
+		t.Columns = append(t.Columns, record.Column{
+			Name: row[1], Type: row[2], Position: position, DefaultKind: record.DefaultKind(row[4]),
+			DefaultExpression: row[5], Comment: row[6],
+		})
+		return nil
+	})
 }
 
 // compiled returns the table with its codecs, those of an earlier discovery

@@ -41,9 +41,9 @@ func crowd(t *testing.T, configs map[tenant.ID]clickhouse.Config) *Store {
 	return s
 }
 
-func reach(addr string, s *clickhousetest.Server) clickhouse.Config {
+func reach(port int, s *clickhousetest.Server) clickhouse.Config {
 	return clickhouse.Config{
-		Addr: addr, HTTPScheme: "http", HTTPPort: s.HTTPPort, Database: s.Database, Username: "default", QueryTimeout: 10 * time.Second,
+		Addr: s.Host, HTTPScheme: "http", HTTPPort: port, Database: s.Database, Username: "default", QueryTimeout: 10 * time.Second,
 	}
 }
 
@@ -58,11 +58,11 @@ func (s *Store) load() (active, waiting int) {
 func TestHangingServersLeaveRoomForOthers(t *testing.T) {
 	server := clickhousetest.Start(t)
 	server.Exec(t, "CREATE TABLE here (id UInt8) ENGINE = MergeTree ORDER BY id")
-	hanging := clickhousetest.NewTCPProxy(t, server.NativeAddr)
+	hanging := clickhousetest.NewTCPProxy(t, server.HTTPAddr())
 	hanging.Hang()
-	configs := map[tenant.ID]clickhouse.Config{"good": reach(server.NativeAddr, server)}
+	configs := map[tenant.ID]clickhouse.Config{"good": reach(server.HTTPPort, server)}
 	for i := range 40 {
-		c := reach(hanging.Addr(), server)
+		c := reach(hanging.Port(), server)
 		c.Database = fmt.Sprintf("d%d", i)
 		configs[tenant.ID(fmt.Sprintf("hung%d", i))] = c
 	}
@@ -93,7 +93,7 @@ func TestEqualTablesAreCompiledOnce(t *testing.T) {
 		s.Exec(t, "CREATE TABLE same (id UInt8, s String) ENGINE = MergeTree ORDER BY id")
 	}
 	second.Exec(t, "CREATE TABLE other (id UInt8) ENGINE = MergeTree ORDER BY id")
-	s := crowd(t, map[tenant.ID]clickhouse.Config{"a": reach(first.NativeAddr, first), "b": reach(second.NativeAddr, second)})
+	s := crowd(t, map[tenant.ID]clickhouse.Config{"a": reach(first.HTTPPort, first), "b": reach(second.HTTPPort, second)})
 	require.Eventually(t, func() bool { return len(s.Pending()) == 0 }, 20*time.Second, 5*time.Millisecond)
 	a, _ := s.Catalogue("a")
 	b, _ := s.Catalogue("b")

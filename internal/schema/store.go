@@ -195,7 +195,7 @@ func (s *Store) poolOf(id tenant.ID) (session, server string) {
 	if err != nil {
 		return "", ""
 	}
-	return pool.Session(), pool.Addr()
+	return pool.Session(), pool.Server()
 }
 
 // Catalogue is the tenant's current catalogue, once one was loaded.

@@ -35,7 +35,7 @@ func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 func newRig(t *testing.T, start bool) *rig {
 	t.Helper()
 	server := clickhousetest.Start(t)
-	r := &rig{server: server, proxy: clickhousetest.NewTCPProxy(t, server.NativeAddr), clock: &clock{}}
+	r := &rig{server: server, proxy: clickhousetest.NewTCPProxy(t, server.HTTPAddr()), clock: &clock{}}
 	r.pools = clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { require.NoError(t, r.pools.Close(context.Background())) })
 	r.point(tenant.Default, server.Database)
@@ -50,7 +50,7 @@ func newRig(t *testing.T, start bool) *rig {
 
 func (r *rig) point(id tenant.ID, database string) {
 	r.pools.Reconcile(map[tenant.ID]clickhouse.Config{id: {
-		Addr: r.proxy.Addr(), HTTPScheme: "http", HTTPPort: r.server.HTTPPort, Database: database, Username: "default",
+		Addr: r.server.Host, Source: "clickhouse.addr of tenant " + id.String(), HTTPScheme: "http", HTTPPort: r.proxy.Port(), Database: database, Username: "default",
 		QueryTimeout: 10 * time.Second,
 	}})
 }
@@ -117,7 +117,7 @@ func TestRetriesUntilClickHouseAnswers(t *testing.T) {
 	require.Eventually(t, func() bool { return r.Pending()[tenant.Default] != nil }, 10*time.Second, 5*time.Millisecond)
 	require.False(t, r.FirstLoaded())
 	_, err := r.Status(tenant.Default)
-	require.Error(t, err)
+	require.ErrorContains(t, err, "cannot reach ClickHouse at "+r.proxy.Addr()+" (clickhouse.addr of tenant "+tenant.Default.String()+"): connect: ")
 	r.proxy.Pass(t)
 	for range 1000 {
 		if r.FirstLoaded() {
@@ -267,7 +267,7 @@ func TestAWaiterMayLeave(t *testing.T) {
 	r := &rig{clock: &clock{}, pools: clickhouse.NewPools(clickhouse.Options{})}
 	defer func() { _ = r.pools.Close(context.Background()) }()
 	r.pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
-		Addr: silent.Addr().String(), HTTPScheme: "http", HTTPPort: 1, Database: "default", Username: "default", QueryTimeout: time.Minute,
+		Addr: "127.0.0.1", HTTPScheme: "http", HTTPPort: silent.Addr().(*net.TCPAddr).Port, Database: "default", Username: "default", QueryTimeout: time.Minute,
 	}})
 	r.Store = New(Options{Pools: r.pools, Now: r.clock.now})
 	r.run(t)

@@ -33,12 +33,12 @@ func TestBootstrapFailsClosed(t *testing.T) {
 
 func TestBootstrapPermissive(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Bootstrap(dir, Permissive("127.0.0.1:19000", 18123))
+	_, err := Bootstrap(dir, Permissive("127.0.0.1", 18123))
 	require.NoError(t, err)
 	r := Validate(dir)
 	require.Empty(t, r.Findings)
 	s := r.Tenants[tenant.Default]
-	assert.Equal(t, "127.0.0.1:19000", s.Config.ClickHouse.Addr)
+	assert.Equal(t, "127.0.0.1", s.Config.ClickHouse.Addr)
 	assert.Equal(t, 18123, s.Config.ClickHouse.HTTPPort)
 	selects, err := s.Policy.Select("", "anything")
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ const (
 // values that follow from others.
 func checkConfig(s *source, c *Config) {
 	checkBounds(s, c)
-	checkAddress(s, c.ClickHouse.Addr)
+	checkAddress(s, &c.ClickHouse)
 	checkNames(s, c)
 	checkConns(s, &c.ClickHouse)
 	checkTLS(s, &c.ClickHouse)
@@ -39,11 +39,20 @@ func checkConfig(s *source, c *Config) {
 	checkKeySet(s, c.Auth.JWKSURL)
 }
 
-func checkAddress(s *source, addr string) {
-	host, port, err := net.SplitHostPort(addr)
+// checkAddress wants a host and perhaps the port of the native protocol. A port
+// that looks like another one's is pointed out.
+func checkAddress(s *source, ch *ClickHouse) {
+	host, port, err := net.SplitHostPort(ch.Addr)
+	if err != nil {
+		host, port = strings.TrimSuffix(strings.TrimPrefix(ch.Addr, "["), "]"), "9000"
+	}
 	n, portErr := strconv.ParseUint(port, 10, 16)
-	if err != nil || portErr != nil || n == 0 || host == "" || strings.ContainsAny(host, " /@?#") {
-		s.error("clickhouse.addr", fmt.Sprintf("want host:port of the native protocol, like localhost:9000, not %q", addr))
+	if host == "" || portErr != nil || n == 0 || strings.ContainsAny(host, " /@?#[]") || strings.Contains(host, ":") && net.ParseIP(host) == nil {
+		s.error("clickhouse.addr", fmt.Sprintf("want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not %q", ch.Addr))
+		return
+	}
+	if ch.Protocol == "http" && port != "9000" && port != "9440" && int(n) != ch.HTTPPort {
+		s.warn("clickhouse.addr", fmt.Sprintf("port %s is not used: the protocol is http, whose port is http_port (%d)", port, ch.HTTPPort))
 	}
 }
 
@@ -81,12 +90,14 @@ func checkConns(s *source, ch *ClickHouse) {
 
 func checkTLS(s *source, ch *ClickHouse) {
 	const path = "clickhouse.tls"
-	https := ch.HTTPScheme == "https"
+	https, native := ch.HTTPScheme == "https", ch.Protocol == "native"
 	switch {
-	case https && !ch.TLS.Enabled:
+	case native && https && !ch.TLS.Enabled:
 		s.warn(path+".enabled", "only HTTP is encrypted; the native connections are not")
-	case !https && ch.TLS.Enabled:
+	case native && !https && ch.TLS.Enabled:
 		s.warn("clickhouse.http_scheme", "only the native connections are encrypted; HTTP is not")
+	case !https && ch.TLS.Enabled:
+		s.warn("clickhouse.http_scheme", "nothing is encrypted: tls.enabled is for the native protocol, HTTP is encrypted by https here")
 	}
 	if (ch.TLS.CertFile == "") != (ch.TLS.KeyFile == "") {
 		s.error(path, "cert_file and key_file belong together; one of them is missing")

@@ -29,7 +29,8 @@ type Config struct {
 // ClickHouse is the tenant's server and database. The password is not here: it
 // is boot configuration.
 type ClickHouse struct {
-	Addr         string            `json:"addr"` // host:port of the native protocol
+	Addr         string            `json:"addr"` // a host, and perhaps the port of the native protocol
+	Protocol     string            `json:"protocol" enum:"http,native"`
 	HTTPPort     int               `json:"http_port" min:"1" max:"65535"`
 	HTTPScheme   string            `json:"http_scheme" enum:"http,https"`
 	Database     string            `json:"database"`
@@ -41,8 +42,8 @@ type ClickHouse struct {
 	MaxIdleConns int               `json:"max_idle_conns" min:"0" max:"10000"`
 }
 
-// TLS is the encryption of the native connections, and the certificates of both
-// hops.
+// TLS is the encryption of native connections, and the certificates of both
+// protocols.
 type TLS struct {
 	Enabled            bool   `json:"enabled"`
 	CAFile             string `json:"ca_file"` // "" is the system's
@@ -164,7 +165,7 @@ type CORS struct {
 func DefaultConfig() Config {
 	return Config{
 		ClickHouse: ClickHouse{
-			Addr: "localhost:9000", HTTPPort: 8123, HTTPScheme: "http",
+			Addr: "localhost", Protocol: "http", HTTPPort: 8123, HTTPScheme: "http",
 			Database: "default", Username: "default", QueryTimeout: 30 * time.Second,
 			Headers: map[string]string{}, MaxOpenConns: 10, MaxIdleConns: 5,
 		},

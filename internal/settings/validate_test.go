@@ -30,7 +30,7 @@ func TestEmptyFilesAreTheDefaults(t *testing.T) {
 func TestEveryConfigKeyIsRead(t *testing.T) {
 	r := Validate(served().with("config.json", `{
 		"$schema": "x", "$comment": ["a", "b"],
-		"clickhouse": {"addr": "[::1]:9440", "http_port": 8443, "http_scheme": "https", "database": "d", "username": "u",
+		"clickhouse": {"addr": "[::1]:9440", "protocol": "native", "http_port": 8443, "http_scheme": "https", "database": "d", "username": "u",
 			"query_timeout": 1.5, "max_open_conns": 3, "headers": {"X-Route": "a"},
 			"tls": {"enabled": true, "ca_file": "ca", "cert_file": "c", "key_file": "k", "server_name": "s"}},
 		"auth": {"role_claim": "app.role", "issuer": "i", "audience": "a"},
@@ -48,7 +48,7 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 	require.Empty(t, r.Findings)
 	c := r.Tenants[tenant.Default].Config
 	assert.Equal(t, ClickHouse{
-		Addr: "[::1]:9440", HTTPPort: 8443, HTTPScheme: "https", Database: "d", Username: "u",
+		Addr: "[::1]:9440", Protocol: "native", HTTPPort: 8443, HTTPScheme: "https", Database: "d", Username: "u",
 		QueryTimeout: 1500 * time.Millisecond, MaxOpenConns: 3, MaxIdleConns: 3, Headers: map[string]string{"X-Route": "a"},
 		TLS: TLS{Enabled: true, CAFile: "ca", CertFile: "c", KeyFile: "k", ServerName: "s"},
 	}, c.ClickHouse, "max_idle_conns follows max_open_conns")
@@ -76,10 +76,14 @@ func TestConfigErrors(t *testing.T) {
 		{`{"ingest": {"limits": {"rows_per_second": 0}}}`, `ingest.limits.rows_per_second: want at least 1`},
 		{`{"query": {"limits": {"concurrent": 0}}}`, `query.limits.concurrent: want at least 1`},
 		{`{"clickhouse": {"adr": "x"}}`, `clickhouse.adr: unknown key; did you mean "addr"?`},
-		{`{"clickhouse": {"addr": "localhost"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not "localhost"`},
-		{`{"clickhouse": {"addr": ":9000"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not ":9000"`},
-		{`{"clickhouse": {"addr": "h:0"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not "h:0"`},
-		{`{"clickhouse": {"addr": "u@h:9000"}}`, `clickhouse.addr: want host:port of the native protocol, like localhost:9000, not "u@h:9000"`},
+		{`{"clickhouse": {"protocol": "tcp"}}`, `clickhouse.protocol: want one of http, native, not "tcp"`},
+		{`{"clickhouse": {"addr": ""}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not ""`},
+		{`{"clickhouse": {"addr": "localhost:"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "localhost:"`},
+		{`{"clickhouse": {"addr": "http://localhost"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "http://localhost"`},
+		{`{"clickhouse": {"addr": "a:b:1"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "a:b:1"`},
+		{`{"clickhouse": {"addr": ":9000"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not ":9000"`},
+		{`{"clickhouse": {"addr": "h:0"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "h:0"`},
+		{`{"clickhouse": {"addr": "u@h:9000"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "u@h:9000"`},
 		{`{"clickhouse": {"http_port": 65536}}`, `clickhouse.http_port: want 1 to 65535`},
 		{`{"clickhouse": {"http_scheme": "ftp"}}`, `clickhouse.http_scheme: want one of http, https, not "ftp"`},
 		{`{"clickhouse": {"database": ""}}`, `clickhouse.database: must not be empty; leave the key out for its default`},
@@ -121,9 +125,11 @@ func TestConfigErrors(t *testing.T) {
 
 func TestConfigWarnings(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`{"clickhouse": {"tls": {"enabled": true}}}`, `clickhouse.http_scheme: only the native connections are encrypted; HTTP is not`},
-		{`{"clickhouse": {"http_scheme": "https"}}`, `clickhouse.tls.enabled: only HTTP is encrypted; the native connections are not`},
-		{`{"clickhouse": {"http_scheme": "https", "tls": {"enabled": true, "insecure_skip_verify": true}}}`, `clickhouse.tls.insecure_skip_verify: the server's certificate is not checked: anyone in between can read and change everything`},
+		{`{"clickhouse": {"addr": "h:8443"}}`, `clickhouse.addr: port 8443 is not used: the protocol is http, whose port is http_port (8123)`},
+		{`{"clickhouse": {"tls": {"enabled": true}}}`, `clickhouse.http_scheme: nothing is encrypted: tls.enabled is for the native protocol, HTTP is encrypted by https here`},
+		{`{"clickhouse": {"protocol": "native", "tls": {"enabled": true}}}`, `clickhouse.http_scheme: only the native connections are encrypted; HTTP is not`},
+		{`{"clickhouse": {"protocol": "native", "http_scheme": "https"}}`, `clickhouse.tls.enabled: only HTTP is encrypted; the native connections are not`},
+		{`{"clickhouse": {"http_scheme": "https", "tls": {"insecure_skip_verify": true}}}`, `clickhouse.tls.insecure_skip_verify: the server's certificate is not checked: anyone in between can read and change everything`},
 		{`{"clickhouse": {"tls": {"ca_file": "ca"}}}`, `clickhouse.tls: nothing of this is used: tls.enabled is false and http_scheme is http`},
 		{`{"cors": {"allowed_origins": ["*", "https://a"]}}`, `cors.allowed_origins: "*" allows every origin; the others change nothing`},
 	} {
@@ -333,4 +339,11 @@ func TestShowReadsBackToTheSame(t *testing.T) {
 	second.ClickHouse.Headers = first.ClickHouse.Headers
 	assert.Equal(t, first, second)
 	assert.Contains(t, string(shown), `"gap_window_minutes": "1h30m"`)
+}
+
+func TestAnAddressNeedsNoPort(t *testing.T) {
+	for _, addr := range []string{"localhost", "localhost:9000", "ch.example:9440", "h:8123", "10.0.0.1", "::1", "[::1]", "[::1]:9000"} {
+		r := Validate(served().with("config.json", `{"clickhouse": {"addr": "`+addr+`"}}`).dir(t))
+		assert.Empty(t, r.Findings, addr)
+	}
 }

@@ -69,7 +69,7 @@ func newDesk(t testing.TB) *desk {
 	}
 	d.server = harness.StartServer(t, options)
 	d.proxy = clickhousetest.NewFaultProxy(t, "127.0.0.1:"+strconv.Itoa(d.clickhouse.HTTPPort))
-	options.Config = map[string]string{"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1:%d","http_port":%d}`, d.clickhouse.TCPPort, d.proxy.Port())}
+	options.Config = map[string]string{"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1","http_port":%d}`, d.proxy.Port())}
 	d.seen = harness.StartServer(t, options)
 	d.server.AwaitReady(t)
 	d.seen.AwaitReady(t)

@@ -155,7 +155,7 @@ func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	port := harness.FreePort(t)
 	dev := startDev(t, t.TempDir(), port, "--no-demo",
-		"--clickhouse", fmt.Sprintf("127.0.0.1:%d", clickhouse.TCPPort), "--clickhouse-http-port", strconv.Itoa(clickhouse.HTTPPort))
+		"--clickhouse", "127.0.0.1", "--clickhouse-http-port", strconv.Itoa(clickhouse.HTTPPort))
 	require.Empty(t, childrenOf(t, dev.PID()), "it starts none of its own")
 	require.Contains(t, dev.Output(), "Create a table of your own")
 	clickhouse.Must(t, "CREATE TABLE clicks (page String) ENGINE = MergeTree ORDER BY page")

@@ -53,7 +53,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	clickhouse.Kill()
 	harness.Eventually(t, 10*time.Second, func() error {
 		a := server.Do(t, http.MethodGet, "/readyz", "")
-		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, fmt.Sprintf("127.0.0.1:%d/default", clickhouse.TCPPort)) {
+		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, fmt.Sprintf("127.0.0.1:%d/default", clickhouse.HTTPPort)) {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
 		}
 		return nil

@@ -36,7 +36,7 @@ func (c *town) settle(tenant string) {
 	c.clickhouse.Must(c.t, "CREATE DATABASE IF NOT EXISTS "+tenant)
 	c.clickhouse.Must(c.t, "CREATE TABLE IF NOT EXISTS "+tenant+".clicks (page String, n Int64) ENGINE = MergeTree ORDER BY page")
 	c.WriteTenant(c.t, tenant, map[string]string{"clickhouse": fmt.Sprintf(
-		`{"addr":"127.0.0.1:%d","http_port":%d,"database":%q}`, c.clickhouse.TCPPort, c.clickhouse.HTTPPort, tenant)})
+		`{"addr":"127.0.0.1","http_port":%d,"database":%q}`, c.clickhouse.HTTPPort, tenant)})
 }
 
 func (c *town) hangup() {

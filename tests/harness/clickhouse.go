@@ -15,18 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ClickHouse is a real ClickHouse on ports and a directory that stay the same
+// ClickHouse is a real ClickHouse on a port and a directory that stay the same
 // over its restarts.
 type ClickHouse struct {
-	HTTPPort, TCPPort int
-	bin, dir          string
-	process           *Process
+	HTTPPort int
+	bin, dir string
+	process  *Process
 }
 
 // StartClickHouse runs one for this test.
 func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 	t.Helper()
-	c := &ClickHouse{HTTPPort: FreePort(t), TCPPort: FreePort(t), bin: bin, dir: t.TempDir()}
+	c := &ClickHouse{HTTPPort: FreePort(t), bin: bin, dir: t.TempDir()}
 	c.Start(t)
 	return c
 }
@@ -35,7 +35,7 @@ func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 func (c *ClickHouse) Start(t testing.TB) {
 	t.Helper()
 	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), "--die-with-parent",
-		"--path="+c.dir, "--http-port="+strconv.Itoa(c.HTTPPort), "--tcp-port="+strconv.Itoa(c.TCPPort))
+		"--path="+c.dir, "--http-port="+strconv.Itoa(c.HTTPPort))
 	Eventually(t, 60*time.Second, func() error {
 		select {
 		case <-c.process.Exited():

@@ -23,7 +23,7 @@ func TestAnExplanationIsWhatAQueryDoes(t *testing.T) {
 		`{"event_id":"1","page":"/a","org":"o'birch","n":1}`, `{"event_id":"2","page":"/b","org":"o'birch","n":2}`,
 		`{"event_id":"3","page":"/c","org":"cedar","n":3}`)
 	snapshot := settings.Validate(s.settingsDir).Tenants["0"]
-	catalogue, err := app.Discover(t.Context(), snapshot, s.ch.NativeAddr, "")
+	catalogue, err := app.Discover(t.Context(), snapshot, s.ch.HTTPAddr(), "")
 	require.NoError(t, err)
 	table, ok := catalogue.Table("pages")
 	require.True(t, ok)

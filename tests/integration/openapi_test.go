@@ -338,7 +338,7 @@ func (d *driver) faults() {
 // blind are the answers of a server that knows neither tables nor keys.
 func (d *driver) blind() {
 	d.t.Helper()
-	s := start(d.t, options{native: "127.0.0.1:1", httpPort: 1, early: true, config: newKeyServer(d.t).config()})
+	s := start(d.t, options{httpPort: 1, early: true, config: newKeyServer(d.t).config()})
 	b := &driver{t: d.t, s: s, c: d.c}
 	for _, route := range []string{"/livez", "/healthz", "/readyz", "/v1/health"} {
 		b.ask(http.MethodGet, route, question{503, route, "", nil})

@@ -126,7 +126,7 @@ func TestC162_LivenessReadinessAndALateClickHouse(t *testing.T) {
 	s.eventually(func() string {
 		return unless(get("/readyz").status == http.StatusServiceUnavailable, "it is still ready")
 	})
-	assert.Contains(t, get("/readyz").body, ch.NativeAddr+"/"+ch.Database)
+	assert.Contains(t, get("/readyz").body, ch.HTTPAddr()+"/"+ch.Database)
 	assert.Equal(t, http.StatusOK, get("/livez").status)
 	s.accept("pages", lines("b", 20))
 	ch.Restart(t)
@@ -166,9 +166,7 @@ func TestC164_NothingSecretInLogsOrAnswers(t *testing.T) {
 	keep(s.query("pages", `{"select_all":true}`, bearer...))
 	keep(s.opsSQL("SELECT * FROM remote_t SETTINGS http_max_tries = 1"))
 	keep(s.opsSQL("SELEC 1"))
-	// A user that is refused, over HTTP alone: this engine does not survive
-	// a refusal over its native protocol.
-	s.o.username, s.o.native = "no-such-user", "127.0.0.1:1"
+	s.o.username = "no-such-user"
 	s.writeSettings()
 	keep(s.reload())
 	keep(s.opsSQL("SELECT 1"))

@@ -63,7 +63,7 @@ func poolOf(t *testing.T, ch *clickhousetest.Server) *clickhouse.Pool {
 	pools := clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { _ = pools.Close(context.Background()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
-		Addr: ch.NativeAddr, HTTPScheme: "http", HTTPPort: ch.HTTPPort, Database: ch.Database, Username: "default", QueryTimeout: time.Minute,
+		Addr: ch.Host, HTTPScheme: "http", HTTPPort: ch.HTTPPort, Database: ch.Database, Username: "default", QueryTimeout: time.Minute,
 	}}))
 	pool, err := pools.Get(tenant.Default)
 	require.NoError(t, err)

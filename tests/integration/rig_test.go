@@ -44,17 +44,14 @@ type options struct {
 	clickhouse *clickhousetest.Server
 	// proxy stands before ClickHouse's HTTP port; nil is none.
 	proxy *clickhousetest.FaultProxy
-	// httpPort and native replace where the server finds ClickHouse.
+	// httpPort replaces where the server finds ClickHouse.
 	httpPort int
-	native   string
 	username string
 	password string
 	policies string
 	// config holds further sections of config.json, as JSON text by key.
 	config map[string]string
-	// early returns from start before the tables are known. With the shared
-	// ClickHouse it is not for use: this engine does not survive a native
-	// connection that ends during its handshake, as a stop may end it.
+	// early returns from start before the tables are known.
 	early    bool
 	logLevel string
 	// env replaces or adds variables of the boot configuration.
@@ -99,8 +96,7 @@ func start(t *testing.T, o options, statements ...string) *server {
 	return s
 }
 
-// behindProxy is start with a proxy before ClickHouse's HTTP port; the schema
-// is discovered over the native port, which works throughout.
+// behindProxy is start with a proxy before ClickHouse's HTTP port.
 func behindProxy(t *testing.T, o options, statements ...string) *server {
 	t.Helper()
 	o.clickhouse = clickhousetest.Start(t)
@@ -184,17 +180,14 @@ func (s *server) restart() {
 // writeSettings writes the four files.
 func (s *server) writeSettings() {
 	s.t.Helper()
-	native, httpPort := s.ch.NativeAddr, s.ch.HTTPPort
-	if s.o.native != "" {
-		native = s.o.native
-	}
+	httpPort := s.ch.HTTPPort
 	if s.o.proxy != nil {
 		httpPort = s.o.proxy.Port()
 	}
 	if s.o.httpPort != 0 {
 		httpPort = s.o.httpPort
 	}
-	clickhouse := map[string]any{"addr": native, "http_port": httpPort, "database": s.ch.Database, "query_timeout": 20}
+	clickhouse := map[string]any{"addr": s.ch.Host, "http_port": httpPort, "database": s.ch.Database, "query_timeout": 20}
 	if s.o.username != "" {
 		clickhouse["username"] = s.o.username
 	}

@@ -100,8 +100,7 @@ func TestPasswordsOfTheTenants(t *testing.T) {
 	s.accept("pages", lines("c", 1), from("acme")...)
 	s.holds(a, 2)
 
-	// Another password is the next statement's: over HTTP alone, since this
-	// engine does not survive a refusal over its native protocol.
+	// Another password is the next statement's.
 	write(`{"acme":` + quoted(clickhousetest.SecuredPassword) + `,"birch":""}`)
 	require.Equal(t, http.StatusOK, s.reload().status)
 	assert.Empty(t, s.tenantStates()["acme"].FailedSteps)
@@ -143,12 +142,10 @@ func TestTwoUsersOfOneClickHouse(t *testing.T) {
 func TestAHangingClickHouseIsItsTenantsAlone(t *testing.T) {
 	t.Parallel()
 	stuck, healthy := own(t), own(t)
-	native := clickhousetest.NewTCPProxy(t, stuck.ch.NativeAddr)
 	proxy := clickhousetest.NewFaultProxy(t, stuck.ch.HTTPAddr())
-	stuck.native, stuck.httpPort = native.Addr(), proxy.Port()
+	stuck.httpPort = proxy.Port()
 	s := nested(t, options{}, map[string]folder{"stuck": stuck, "healthy": healthy})
-	native.Hang()
-	proxy.Set(clickhousetest.Hang())
+	proxy.Hang()
 	hung := make(chan answer, 40)
 	for range cap(hung) {
 		go func() {
@@ -182,8 +179,7 @@ func TestAHangingClickHouseIsItsTenantsAlone(t *testing.T) {
 		assert.NotEqual(t, http.StatusOK, a.status)
 	}
 	// It heals by itself.
-	native.Pass(t)
-	proxy.Set(clickhousetest.Pass())
+	proxy.Pass(t)
 	s.holds(stuck, 1000)
 	assert.Zero(t, s.letterCount("stuck"))
 }

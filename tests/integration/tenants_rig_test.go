@@ -19,8 +19,7 @@ import (
 // pages table of a database of its own.
 type folder struct {
 	ch       *clickhousetest.Server
-	native   string // "" is ch's
-	httpPort int    // 0 is ch's
+	httpPort int // 0 is ch's
 	username string
 	maxConns int
 	policies string
@@ -83,17 +82,14 @@ func (s *server) writeFolder(id string, f folder) {
 
 func (s *server) files(f folder) map[string]string {
 	s.t.Helper()
-	native, httpPort, database := f.native, f.httpPort, "default"
+	host, httpPort, database := "127.0.0.1", f.httpPort, "default"
 	if f.ch != nil {
-		database = f.ch.Database
-		if native == "" {
-			native = f.ch.NativeAddr
-		}
+		host, database = f.ch.Host, f.ch.Database
 		if httpPort == 0 {
 			httpPort = f.ch.HTTPPort
 		}
 	}
-	clickhouse := map[string]any{"addr": native, "http_port": httpPort, "database": database, "query_timeout": 5}
+	clickhouse := map[string]any{"addr": host, "http_port": httpPort, "database": database, "query_timeout": 5}
 	if f.username != "" {
 		clickhouse["username"] = f.username
 	}

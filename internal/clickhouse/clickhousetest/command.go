@@ -10,6 +10,8 @@ import (
 	"syscall"
 )
 
+var errNoServer = errors.New("no ClickHouse: no WH_TEST_CLICKHOUSE, and no library in .cache/clickhouse: run scripts/fetch-clickhouse.sh")
+
 // command is the server's command line.
 func (p *process) command() (*exec.Cmd, error) {
 	tool, err := devTool()
@@ -18,7 +20,10 @@ func (p *process) command() (*exec.Cmd, error) {
 	}
 	args := []string{
 		"--path", p.dir, "--users", p.users, "--die-with-parent",
-		"--http-port", strconv.Itoa(p.httpPort), "--tcp-port", strconv.Itoa(p.tcpPort),
+		"--http-port", strconv.Itoa(p.httpPort),
+	}
+	if p.native {
+		args = append(args, "--native", "--tcp-port", strconv.Itoa(p.tcpPort))
 	}
 	if p.remove {
 		args = append(args, "--rm")
@@ -38,7 +43,7 @@ func buildDevTool() (string, error) {
 		return "", err
 	}
 	if os.Getenv("CLICKHOUSE_LIB") == "" && !hasLibrary(root) {
-		return "", errors.New("no WH_TEST_CLICKHOUSE, and no library in .cache/clickhouse: run scripts/fetch-clickhouse.sh")
+		return "", errNoServer
 	}
 	dir := filepath.Join(root, ".cache", "bin")
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -26,36 +25,39 @@ type process struct {
 	dir      string
 	users    string
 	remove   bool
+	native   bool
 	httpPort int
-	tcpPort  int
+	tcpPort  int // 0 without native
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	gone  chan struct{} // closed once cmd has been waited for
 	log   *tail         // what cmd complained about
-	// revivals is how often the server may be started again when it ends by
-	// itself: the engine aborts on some broken native connections, and one
-	// test's must not fail those after it.
-	revivals int
 }
 
 // launch starts a server over dir, which it removes at its end when remove is
 // set.
-func launch(dir string, remove bool) (*process, error) {
-	p := &process{dir: dir, users: filepath.Join(dir, "users.xml"), remove: remove}
+func launch(dir string, remove, native bool) (*process, error) {
+	p := &process{dir: dir, users: filepath.Join(dir, "users.xml"), remove: remove, native: native}
 	if err := os.WriteFile(p.users, []byte(usersXML), 0o600); err != nil {
 		return nil, fmt.Errorf("write users.xml: %w", err)
 	}
-	var err error
-	// A port that was free may be taken by the time the engine binds it.
+	err := p.start()
 	for range 3 {
-		p.httpPort, p.tcpPort = 0, 0
-		if err = p.start(); err == nil {
-			return p, nil
+		if !portTaken(err) {
+			break
 		}
+		p.httpPort, p.tcpPort = 0, 0
+		err = p.start()
 	}
-	return nil, err
+	return p, err
+}
+
+// portTaken says that a port which was free had another owner by the time the
+// engine bound it.
+func portTaken(err error) bool {
+	return err != nil && strings.Contains(strings.ToLower(err.Error()), "address already in use")
 }
 
 // start runs the server and waits until it answers.
@@ -86,7 +88,6 @@ func (p *process) start() error {
 		_, _ = io.Copy(io.Discard, stdout)
 		_ = cmd.Wait()
 		close(gone)
-		p.revive(gone)
 	}()
 	select {
 	case err = <-ready:
@@ -100,23 +101,6 @@ func (p *process) start() error {
 	}
 	p.cmd, p.stdin, p.gone, p.log = cmd, stdin, gone, stderr
 	return nil
-}
-
-// revive starts a server again that ended without being told to.
-func (p *process) revive(ended chan struct{}) {
-	p.mu.Lock()
-	again := p.cmd != nil && p.gone == ended && p.revivals > 0
-	if again {
-		p.revivals--
-	}
-	p.mu.Unlock()
-	if !again {
-		return
-	}
-	fmt.Fprintf(os.Stderr, "clickhousetest: %s; it is started again\n", p.state())
-	if err := p.start(); err != nil {
-		fmt.Fprintf(os.Stderr, "clickhousetest: %v\n", err)
-	}
 }
 
 // readLine reads the line with which clickhouse-dev says that it answers.
@@ -184,24 +168,17 @@ func (p *process) kill() {
 	p.cmd = nil
 }
 
-// external is a server that somebody else runs: "http://host:8123,host:9000".
+// external is a server that somebody else runs: "http://host:8123".
 func external(named string) (*Server, error) {
-	httpURL, native, ok := strings.Cut(named, ",")
-	if !ok {
-		return nil, fmt.Errorf("WH_TEST_CLICKHOUSE=%q: want <http-url>,<native-addr>", named)
-	}
-	u, err := url.Parse(httpURL)
+	u, err := url.Parse(named)
 	if err != nil {
 		return nil, fmt.Errorf("WH_TEST_CLICKHOUSE: %w", err)
 	}
 	port, err := strconv.Atoi(u.Port())
 	if err != nil {
-		return nil, fmt.Errorf("WH_TEST_CLICKHOUSE: port of %q: %w", httpURL, err)
+		return nil, fmt.Errorf("WH_TEST_CLICKHOUSE: port of %q: %w", named, err)
 	}
-	if _, _, err := net.SplitHostPort(native); err != nil {
-		return nil, fmt.Errorf("WH_TEST_CLICKHOUSE: %w", err)
-	}
-	return &Server{Host: u.Hostname(), HTTPPort: port, NativeAddr: native}, nil
+	return &Server{Host: u.Hostname(), HTTPPort: port}, nil
 }
 
 // tail keeps the last of what a process complains about.

@@ -2,10 +2,8 @@ package clickhousetest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -68,41 +66,12 @@ func (s *Server) Count(t testing.TB, table string) int {
 // Try runs one statement and returns its answer as text.
 func (s *Server) Try(sql string) (string, error) { return s.post(sql, s.Database) }
 
-// post runs a statement. A shared server that ended by itself is being started
-// again: what it did not answer is asked once more then, unless rows might be
-// stored twice.
 func (s *Server) post(sql, database string) (string, error) {
-	answer, err := s.postOnce(sql, database)
-	if s.process == nil || s.private {
-		return answer, err
-	}
-	for deadline := time.Now().Add(reviveBudget); unanswered(sql, err) && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-		answer, err = s.postOnce(sql, database)
-		if err != nil && strings.Contains(err.Error(), "already exists") {
-			return "", nil // it was done before the answer was lost
-		}
-	}
-	return answer, err
-}
-
-// unanswered says that there was no answer, and that the statement may be repeated.
-func unanswered(sql string, err error) bool {
-	var transport *url.Error
-	if !errors.As(err, &transport) {
-		return false
-	}
-	var op *net.OpError
-	refused := errors.As(err, &op) && op.Op == "dial"
-	return refused || !strings.HasPrefix(strings.ToUpper(strings.TrimSpace(sql)), "INSERT")
-}
-
-func (s *Server) postOnce(sql, database string) (string, error) {
 	client := &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	target := "http://" + s.HTTPAddr() + "/?database=" + url.QueryEscape(database)
 	resp, err := client.Post(target, "text/plain", strings.NewReader(sql))
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w (%s)", err, s.process.state())
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)

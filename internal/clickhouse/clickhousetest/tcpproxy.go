@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// TCPProxy is a port in front of another one, for faults below HTTP and for
-// the native protocol.
+// TCPProxy is a port in front of another one, for faults below HTTP.
 type TCPProxy struct {
 	target string
 	addr   string
@@ -66,8 +65,7 @@ func (p *TCPProxy) Refuse() {
 }
 
 // Hang accepts connections from now on and answers nothing. On those that
-// exist nothing moves any more; they are not ended, which the library that
-// clickhouse-dev runs may not survive.
+// exist nothing moves any more.
 func (p *TCPProxy) Hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,6 +129,9 @@ func (p *TCPProxy) serve(l net.Listener) {
 			if err != nil {
 				return
 			}
+			p.mu.Lock()
+			p.accepted++
+			p.mu.Unlock()
 			p.wg.Go(func() { p.handle(c) })
 		}
 	})
@@ -194,7 +195,6 @@ func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
 	if p.hang {
 		p.stuck[c] = struct{}{}
 	}
-	p.accepted++
 	return p.hang, true
 }
 

@@ -171,16 +171,12 @@ func (l *Lineage) load(ctx context.Context, pool *clickhouse.Pool) (*graph, erro
 }
 
 func readDefinitions(ctx context.Context, pool *clickhouse.Pool) (definitions []definition, selects []string, err error) {
-	err = pool.EachRow(ctx, definitionsQuery, func(scan clickhouse.Scan) error {
-		var d definition
-		var query string
-		if err := scan(&d.database, &d.name, &d.engine, &d.engineFull, &d.create, &query); err != nil {
-			return err
-		}
+	err = pool.EachRow(ctx, definitionsQuery, 6, func(row []string) error {
 		if len(definitions) == maxDefinitions {
 			return errTooMany
 		}
-		definitions, selects = append(definitions, d), append(selects, query)
+		definitions = append(definitions, definition{database: row[0], name: row[1], engine: row[2], engineFull: row[3], create: row[4]})
+		selects = append(selects, row[5])
 		return nil
 	})
 	if err != nil {
@@ -196,11 +192,9 @@ func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) 
 		return found, nil
 	}
 	var tree []string
-	if err := pool.EachRow(ctx, "EXPLAIN AST "+sql, func(scan clickhouse.Scan) error {
-		var row string
-		err := scan(&row)
-		tree = append(tree, row)
-		return err
+	if err := pool.EachRow(ctx, "EXPLAIN AST "+sql, 1, func(row []string) error {
+		tree = append(tree, row[0])
+		return nil
 	}); err != nil {
 		return references{}, fmt.Errorf("parse a statement: %w", err)
 	}

@@ -21,7 +21,7 @@ func open(t *testing.T, server *clickhousetest.Server) *clickhouse.Pool {
 	pools := clickhouse.NewPools(clickhouse.Options{})
 	t.Cleanup(func() { _ = pools.Close(t.Context()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
-		Addr: server.NativeAddr, HTTPPort: server.HTTPPort, Database: server.Database, Username: "default",
+		Addr: server.Host, HTTPPort: server.HTTPPort, Database: server.Database, Username: "default",
 	}}))
 	pool, err := pools.Get(tenant.Default)
 	require.NoError(t, err)

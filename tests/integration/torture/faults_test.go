@@ -80,7 +80,6 @@ func (r *rig) torment(until time.Time) {
 			events = events[1:]
 			r.carryOn()
 			c.end()
-			r.revive()
 			r.carryOn()
 		}
 	}
@@ -131,7 +130,6 @@ func (r *rig) rewriteSettings() {
 // rename moves a table away, or back from where it is.
 func (r *rig) rename(tb *table, from string) {
 	away := tb.database() + ".`away_" + tb.name + "`"
-	r.revive()
 	if from == "" {
 		r.clickhouse.Must(r.t, "RENAME TABLE "+tb.sql()+" TO "+away)
 		return

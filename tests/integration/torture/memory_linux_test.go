@@ -174,7 +174,7 @@ func TestMemoryIsBoundedWhileClickHouseIsDown(t *testing.T) {
 		clickhouse.Must(t, "CREATE DATABASE db_"+tenant)
 		clickhouse.Must(t, "CREATE TABLE db_"+tenant+".events"+eventTable)
 		server.WriteTenant(t, tenant, map[string]string{
-			"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1:%d","http_port":%d,"database":"db_%s"}`, clickhouse.TCPPort, clickhouse.HTTPPort, tenant),
+			"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1","http_port":%d,"database":"db_%s"}`, clickhouse.HTTPPort, tenant),
 			"mq":         fmt.Sprintf(`{"max_bytes_gb":%q}`, budget),
 		})
 	}

@@ -70,8 +70,8 @@ func newRig(t *testing.T, rng *rand.Rand) *rig {
 // differently each time.
 func (r *rig) writeTenant(tenant string) {
 	r.server.WriteTenant(r.t, tenant, map[string]string{
-		"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1:%d","http_port":%d,"database":"db_%s","query_timeout":"5s"}`,
-			r.clickhouse.TCPPort, r.proxy.Port(), tenant),
+		"clickhouse": fmt.Sprintf(`{"addr":"127.0.0.1","http_port":%d,"database":"db_%s","query_timeout":"5s"}`,
+			r.proxy.Port(), tenant),
 		"ingest": fmt.Sprintf(`{"flush":{"max_wait":"%dms"}}`, 100+r.rng.IntN(400)),
 		"mq":     `{"max_bytes_gb":"2GB"}`,
 		"stream": `{"gap_window_minutes":"5m"}`,
@@ -87,7 +87,6 @@ func (r *rig) reload(tenant string) int {
 // awaitTable waits until the table can be read through the server.
 func (r *rig) awaitTable(tb *table) {
 	harness.Eventually(r.t, 90*time.Second, func() error {
-		r.revive()
 		a, err := r.server.TryDo(http.MethodPost, "/v1/query?table="+url.QueryEscape(tb.name), `{"columns":["n"],"limit":1}`, "X-Tenant-ID", tb.tenant)
 		if err == nil && a.Status != http.StatusOK {
 			return fmt.Errorf("%s: %d %s", tb, a.Status, a.Body)
@@ -108,17 +107,6 @@ func (r *rig) start() {
 
 func (r *rig) current() string { return r.url.Load().(string) }
 
-// revive starts ClickHouse again when it ended by itself, as the engine does
-// now and then when its clients are killed.
-func (r *rig) revive() {
-	if _, err := r.clickhouse.Query("SELECT 1"); err != nil {
-		r.say("ClickHouse ended by itself: %v", err)
-		r.disruptions++
-		r.clickhouse.Kill()
-		r.clickhouse.Start(r.t)
-	}
-}
-
 // say logs a step with its time.
 func (r *rig) say(format string, args ...any) {
 	r.t.Logf("%6.2fs %s", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
@@ -127,7 +115,6 @@ func (r *rig) say(format string, args ...any) {
 // drained waits until every tenant's queue is written or parked.
 func (r *rig) drained() {
 	harness.Eventually(r.t, 180*time.Second, func() error {
-		r.revive()
 		a, err := r.server.TryDo(http.MethodGet, "/v1/ops/tenants", "", "X-Operator-Key", harness.OperatorKey)
 		if err != nil {
 			return err
