@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
-	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // exceptionName is how ClickHouse ends the text of an exception.
@@ -46,7 +46,7 @@ func refusalName(what, message string) string {
 
 // discreetly is what a caller is told of a record that became a dead letter. A
 // constraint and a materialized view may quote more than the record itself.
-func (c *request) discreetly(row insert.ParkedRow) insert.ParkedRow {
+func (c *request) discreetly(row notice.ParkedRow) notice.ParkedRow {
 	if _, err := strconv.Atoi(row.Code); err == nil && !c.unheld() {
 		row.Message = refusalName("record", row.Message)
 	}

@@ -2,14 +2,13 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
-	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -26,14 +25,12 @@ const (
 
 // Inserts tells what becomes of chunks after they are durable.
 type Inserts interface {
-	Watch(t mq.Topic) (*insert.Watch, error)
+	Watch(t mq.Topic) (*ingest.Watch, error)
 }
 
 // insertWait is a request that waits for its rows to be in ClickHouse.
 type insertWait struct {
-	// watch is nil in a process that does not write to ClickHouse: nothing is
-	// waited for then.
-	watch *insert.Watch
+	watch *ingest.Watch
 	until time.Time
 }
 
@@ -68,30 +65,23 @@ func (s *Server) waitForInsert(t mq.Topic, timeout time.Duration) (*insertWait, 
 	if timeout == 0 {
 		return nil, nil
 	}
-	w := &insertWait{until: time.Now().Add(timeout)}
-	if s.Inserts == nil {
-		return w, nil
-	}
-	var err error
-	if w.watch, err = s.Inserts.Watch(t); errors.Is(err, insert.ErrTooManyWatches) {
+	watch, err := s.Inserts.Watch(t)
+	if err != nil {
 		return nil, problem(http.StatusServiceUnavailable, "ingest.too_many_waiting",
 			"too many requests wait for their rows to be inserted: nothing of this one is stored").retryable(retryWait).because(err)
 	}
-	return w, err
+	return &insertWait{watch: watch, until: time.Now().Add(timeout)}, nil
 }
 
 func (w *insertWait) close() {
-	if w != nil && w.watch != nil {
+	if w != nil {
 		w.watch.Close()
 	}
 }
 
 // settled waits for the chunks of a result, until the time is up, the caller
 // leaves, or the server stops.
-func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Result) map[mq.Position]insert.Settled {
-	if w.watch == nil {
-		return nil
-	}
+func (s *Server) settled(ctx context.Context, w *insertWait, result *ingest.Result) map[mq.Position]ingest.Settled {
 	ctx, cancel := context.WithDeadline(ctx, w.until)
 	defer cancel()
 	defer context.AfterFunc(s.ending, cancel)()
@@ -134,8 +124,8 @@ func (s *Server) answerInserted(ctx context.Context, w http.ResponseWriter, c *r
 
 // deadLettered finds the records that became dead letters, by index, and says
 // whether all others are in ClickHouse.
-func deadLettered(result *ingest.Result, settled map[mq.Position]insert.Settled) (dead map[int]insert.ParkedRow, inserted bool) {
-	dead, inserted = map[int]insert.ParkedRow{}, true
+func deadLettered(result *ingest.Result, settled map[mq.Position]ingest.Settled) (dead map[int]notice.ParkedRow, inserted bool) {
+	dead, inserted = map[int]notice.ParkedRow{}, true
 	for _, p := range result.Places {
 		s, ok := settled[p.Chunk]
 		if !ok || s.Unknown {
@@ -151,7 +141,7 @@ func deadLettered(result *ingest.Result, settled map[mq.Position]insert.Settled)
 }
 
 // merge counts dead letters apart and names them in the results.
-func merge(result *ingest.Result, dead map[int]insert.ParkedRow, all bool) {
+func merge(result *ingest.Result, dead map[int]notice.ParkedRow, all bool) {
 	if len(dead) == 0 {
 		return
 	}
@@ -173,11 +163,11 @@ func merge(result *ingest.Result, dead map[int]insert.ParkedRow, all bool) {
 	}
 }
 
-func deadResult(index int, row insert.ParkedRow) ingest.RecordResult {
+func deadResult(index int, row notice.ParkedRow) ingest.RecordResult {
 	return ingest.RecordResult{Index: index, Code: codeDeadLettered, Message: row.Message}
 }
 
-func answerSingleInserted(w http.ResponseWriter, result ingest.Result, dead map[int]insert.ParkedRow, inserted bool) error {
+func answerSingleInserted(w http.ResponseWriter, result ingest.Result, dead map[int]notice.ParkedRow, inserted bool) error {
 	for _, row := range dead {
 		return &record.Error{Code: codeDeadLettered, Message: row.Message}
 	}

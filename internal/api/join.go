@@ -8,23 +8,13 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/stream"
 )
 
-// Frontier is how far a table's rows are in ClickHouse at a moment.
-type Frontier struct {
-	// Position is up to where every row of the table is written or parked.
-	Position mq.Position
-	// Quiet says that no row of the table beyond Position is in ClickHouse, nor
-	// on its way there.
-	Quiet bool
-	// Writes changes when a write of the table begins.
-	Writes uint64
-}
-
 // Frontiers knows how far the rows of a table are in ClickHouse.
 type Frontiers interface {
-	Frontier(ctx context.Context, t mq.Topic) (Frontier, error)
+	Frontier(ctx context.Context, t mq.Topic) (notice.Progress, error)
 }
 
 const (
@@ -51,7 +41,7 @@ func (s *Server) wantsPosition(c *request) (bool, error) {
 		return false, problem(http.StatusBadRequest, "query_string.invalid", "position must be 1 or 0")
 	case s.Frontiers == nil:
 		return false, problem(http.StatusBadRequest, "query.position_unavailable",
-			"this process does not write to ClickHouse and knows no position")
+			"the queue cannot be asked how far it is, so no position is known")
 	}
 	return true, nil
 }
@@ -87,7 +77,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		header := w.Header()
 		header.Set("X-Cache", cacheBypass)
 		header.Set("Cache-Control", "no-store")
-		header.Set("X-Stream-Position", stream.EventID(topic, before.Position))
+		header.Set("X-Stream-Position", stream.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
 		if mediaType == "" {
 			mediaType = contentType
@@ -106,7 +96,7 @@ func joinName(exact bool) string {
 }
 
 // awaitQuiet waits a little for an INSERT of the table that is under way.
-func (s *Server) awaitQuiet(ctx context.Context, t mq.Topic) (Frontier, error) {
+func (s *Server) awaitQuiet(ctx context.Context, t mq.Topic) (notice.Progress, error) {
 	deadline := time.NewTimer(joinWait)
 	defer deadline.Stop()
 	look := time.NewTicker(joinLook)

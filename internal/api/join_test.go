@@ -10,15 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // looks answers with one frontier after the other, and the last for ever.
 type looks struct {
-	frontiers []Frontier
+	frontiers []notice.Progress
 	err       error
 }
 
-func (l *looks) Frontier(context.Context, mq.Topic) (Frontier, error) {
+func (l *looks) Frontier(context.Context, mq.Topic) (notice.Progress, error) {
 	f := l.frontiers[0]
 	if len(l.frontiers) > 1 {
 		l.frontiers = l.frontiers[1:]
@@ -29,29 +30,29 @@ func (l *looks) Frontier(context.Context, mq.Topic) (Frontier, error) {
 func joining(l *looks) *Server { return &Server{Options: Options{Frontiers: l}} }
 
 func TestAQueryWaitsForAnInsertUnderWay(t *testing.T) {
-	quiet := Frontier{Position: mq.NewPosition(1, 9), Quiet: true}
-	f, err := joining(&looks{frontiers: []Frontier{{}, {}, quiet}}).awaitQuiet(t.Context(), mq.Topic{})
+	quiet := notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true}
+	f, err := joining(&looks{frontiers: []notice.Progress{{}, {}, quiet}}).awaitQuiet(t.Context(), mq.Topic{})
 	require.NoError(t, err)
 	assert.Equal(t, quiet, f)
 }
 
 func TestAQueryDoesNotWaitForLong(t *testing.T) {
-	busy := Frontier{Position: mq.NewPosition(1, 9)}
-	f, err := joining(&looks{frontiers: []Frontier{busy}}).awaitQuiet(t.Context(), mq.Topic{})
+	busy := notice.Progress{Frontier: mq.NewPosition(1, 9)}
+	f, err := joining(&looks{frontiers: []notice.Progress{busy}}).awaitQuiet(t.Context(), mq.Topic{})
 	require.NoError(t, err)
 	assert.Equal(t, busy, f, "it goes on with what it has")
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = joining(&looks{frontiers: []Frontier{busy}}).awaitQuiet(gone, mq.Topic{})
+	_, err = joining(&looks{frontiers: []notice.Progress{busy}}).awaitQuiet(gone, mq.Topic{})
 	require.ErrorIs(t, err, context.Canceled)
 	broken := errors.New("broken")
-	_, err = joining(&looks{frontiers: []Frontier{busy}, err: broken}).awaitQuiet(t.Context(), mq.Topic{})
+	_, err = joining(&looks{frontiers: []notice.Progress{busy}, err: broken}).awaitQuiet(t.Context(), mq.Topic{})
 	require.ErrorIs(t, err, broken)
 }
 
 func TestWhoAsksForAPosition(t *testing.T) {
-	server := joining(&looks{frontiers: []Frontier{{}}})
+	server := joining(&looks{frontiers: []notice.Progress{{}}})
 	asks := func(s *Server, values ...string) (bool, error) {
 		return s.wantsPosition(&request{query: url.Values{"position": values}})
 	}
@@ -65,5 +66,5 @@ func TestWhoAsksForAPosition(t *testing.T) {
 	_, err = asks(server, "1", "1")
 	require.ErrorContains(t, err, "more than once")
 	_, err = asks(&Server{}, "1")
-	require.ErrorContains(t, err, "knows no position")
+	require.ErrorContains(t, err, "no position is known")
 }

@@ -94,7 +94,7 @@ type Streams interface {
 }
 
 // Options are what a Server is made of; all are required but Adoptions, Limits,
-// Inserts, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
+// Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
 type Options struct {
 	Settings Settings
 	Schemas  Schemas
@@ -108,9 +108,8 @@ type Options struct {
 	// tenant has any.
 	Adoptions Adoptions
 	Limits    Limits
-	// Inserts is nil in a process that does not write to ClickHouse.
-	Inserts Inserts
-	// Frontiers is nil in a process that does not write to ClickHouse.
+	Inserts   Inserts
+	// Frontiers is nil where the queue cannot be asked how far it is.
 	Frontiers Frontiers
 	// Results is nil when nothing is cached.
 	Results Results

@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -23,14 +21,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/auth"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/config"
-	"github.com/wavehouse/wavehouse/internal/coord/local"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -51,25 +48,24 @@ type Options struct {
 
 // App is one process's components.
 type App struct {
-	config    *config.Config
-	logger    *slog.Logger
-	started   func(net.Addr)
-	metrics   *prometheus.Registry
-	tracing   *telemetry.Tracing
-	lock      *os.File
+	config  *config.Config
+	logger  *slog.Logger
+	started func(net.Addr)
+	metrics *prometheus.Registry
+	tracing *telemetry.Tracing
+	backends
 	registry  *settings.Registry
 	pools     *clickhouse.Pools
 	passwords *passwords
 	auth      *auth.Authenticator
 	schemas   *schema.Store
-	broker    mq.Broker
 	gate      *ingest.Gate
 	worker    *insert.Worker
 	sweeper   *sweep.Sweeper
 	hub       *stream.Hub
 	results   *results
 	letters   *letters.Keeper
-	dedupe    dedupe.Store
+	watches   *ingest.Watches
 	api       *api.Server
 	server    *http.Server
 	// adopting is held by an adoption, which alone uses budgets, held and
@@ -117,19 +113,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.registry.Nested() && o.Config.Auth.OperatorKey.Reveal() == "" {
 		o.Logger.Warn("no operator key is set (auth.operator_key): over a settings directory with a folder for each tenant nobody can use /v1/ops")
 	}
-	if a.lock, err = lockDataDir(o.Config.DataDir); err != nil {
+	if a.backends, err = openBackends(o.Config, o.Logger, a.metrics); err != nil {
 		return nil, err
 	}
-	if a.broker, err = embedded.New(embedded.Options{
-		Dir: filepath.Join(o.Config.DataDir, "nats"), Logger: component(o.Logger, "queue"), Registerer: a.metrics,
-	}); err != nil {
-		return nil, fmt.Errorf("open the queue in %q: %w", o.Config.DataDir, err)
-	}
-	a.budgets = newBudgets(a.broker)
+	a.budgets = newBudgets(a.queue)
 	a.limits = limit.New(limit.Options{Metrics: a.metrics})
-	if a.results, err = a.newResults(); err != nil {
-		return nil, err
-	}
+	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
 	a.buildPipeline()
 	a.buildAPI(o)
 	return a, nil
@@ -148,21 +137,25 @@ func traceOptions(o Options) telemetry.TraceOptions {
 // buildPipeline makes what takes rows from the door to ClickHouse and to the
 // streams.
 func (a *App) buildPipeline() {
-	a.dedupe = a.newDedupe()
 	a.gate = ingest.NewGate(ingest.GateOptions{
-		Broker: a.broker, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
+		Broker: a.queue, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 	})
-	a.letters = letters.NewKeeper(letters.Options{Broker: a.broker, Metrics: a.metrics})
+	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, Metrics: a.metrics})
 	a.worker = insert.NewWorker(insert.WorkerOptions{
-		Broker: a.broker, Pool: a.inserter, Settings: a.tableSettings, OnFlushed: a.results.flushed,
+		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Tell: a.notices.Tell,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
 	a.sweeper = sweep.New(sweep.Options{
-		Broker: a.broker, Coord: local.New(), Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
+		Broker: a.queue, Coord: a.coord, Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
 		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
 	})
+	a.watches = ingest.NewWatches(a.floor)
+	// In this order: who waits for its rows finds them wherever it looks.
+	a.notices.Listen(a.results.told)
+	a.notices.Listen(a.watches.Told)
+	a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
 	a.hub = stream.New(stream.Options{
-		Broker: a.broker, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
+		Broker: a.queue, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
 	})
 }
 
@@ -172,10 +165,10 @@ func (a *App) buildAPI(o Options) {
 		Logger: component(o.Logger, "auth"), Metrics: a.metrics,
 	})
 	options := api.Options{
-		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.broker, Streams: a.hub,
-		Inserts: a.worker, Letters: a.letters,
+		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.queue, Streams: a.hub,
+		Inserts: a.watches, Letters: a.letters,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
-		Results: a.results.reads, Lineage: a.results.lineage, Writes: a.results, Adoptions: a, Limits: a.limits,
+		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
 	}
 	metrics := telemetry.MetricsHandler(a.metrics)
@@ -220,10 +213,6 @@ func (a *App) Reload(ctx context.Context) {
 	}
 }
 
-// Ready reports whether a tenant's tables are known: the server can take
-// events.
-func (a *App) Ready() bool { return a.schemas.FirstLoaded() }
-
 // inserter is the worker's way to a tenant's ClickHouse.
 func (a *App) inserter(id tenant.ID) (insert.Inserter, error) {
 	pool, err := a.pools.Get(id)
@@ -239,20 +228,12 @@ func (a *App) closeStores(ctx context.Context) {
 	defer cancel()
 	var errs []error
 	if a.results != nil {
-		errs = append(errs, a.results.close(ctx))
-	}
-	if a.dedupe != nil {
-		errs = append(errs, a.dedupe.Close(ctx))
-	}
-	if a.broker != nil {
-		errs = append(errs, a.broker.Close(ctx))
+		errs = append(errs, a.results.reads.Close(ctx))
 	}
 	if a.pools != nil {
 		errs = append(errs, a.pools.Close(ctx))
 	}
-	if a.lock != nil {
-		errs = append(errs, a.lock.Close())
-	}
+	errs = append(errs, a.backends.close(ctx))
 	if err := errors.Join(errs...); err != nil {
 		a.logger.Error("close stores", "error", err)
 	}

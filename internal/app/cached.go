@@ -2,17 +2,16 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net"
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/wavehouse/wavehouse/internal/cache"
-	"github.com/wavehouse/wavehouse/internal/cache/local"
-	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/pipes/lineage"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -63,18 +62,13 @@ func newPlaces(served map[tenant.ID]*settings.Snapshot) *places {
 	return p
 }
 
-func (a *App) newResults() (*results, error) {
-	logger := component(a.logger, "cache")
-	store, err := local.New(local.Options{MaxBytes: a.config.Cache.Local.MaxBytes, Logger: logger, Metrics: a.metrics})
-	if err != nil {
-		return nil, fmt.Errorf("make the cache: %w", err)
-	}
+func newResults(store cache.Cache, logger *slog.Logger, metrics prometheus.Registerer) *results {
 	r := &results{
 		cache: store, logger: logger, lineage: lineage.New(lineage.Options{Logger: logger}),
-		reads: cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: a.metrics}),
+		reads: cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: metrics}),
 	}
 	r.places.Store(newPlaces(nil))
-	return r, nil
+	return r
 }
 
 // depart notes who left since before, or moved.
@@ -96,32 +90,44 @@ func (p *places) depart(before *places) (moved []tenant.ID) {
 	return moved
 }
 
-// flushed drops what was cached of a table that just got rows, for every tenant
-// that can read it.
-func (r *results) flushed(f insert.Flushed) {
-	places := r.places.Load()
-	for _, of := range []map[tenant.ID]place{places.tenants, places.left} {
-		at, known := of[f.Tenant]
-		if !known {
-			continue
+// told drops what was cached of tables that were written, for every tenant that
+// can read them, and all of it when nobody knows which were.
+func (r *results) told(all []notice.Notice) {
+	ctx, places := context.Background(), r.places.Load()
+	written, anything := map[string][]string{}, map[string]bool{} // by server
+	for _, n := range all {
+		switch n := n.(type) {
+		case notice.Written:
+			if n.Inserted == 0 {
+				continue
+			}
+			for _, of := range []map[tenant.ID]place{places.tenants, places.left} {
+				if at, known := of[n.Tenant]; known {
+					written[at.server] = append(written[at.server], lineage.Name(at.database, n.Table))
+				}
+			}
+		case notice.Statement:
+			if n.Changed {
+				r.lineage.Forget()
+			}
+			if at, served := places.tenants[n.Tenant]; served {
+				anything[at.server] = true
+			} else {
+				r.drop(ctx, []tenant.ID{n.Tenant})
+			}
+		case notice.Lost:
+			r.lineage.Forget()
+			for server := range places.servers {
+				anything[server] = true
+			}
 		}
-		r.drop(context.Background(), places.servers[at.server], lineage.Name(at.database, f.Table))
 	}
-}
-
-// Wrote implements api.Writes: a statement may have written any table of its
-// server.
-func (r *results) Wrote(ctx context.Context, id tenant.ID, changed bool) {
-	if changed {
-		r.lineage.Forget()
+	for server, tables := range written {
+		r.drop(ctx, places.servers[server], tables...)
 	}
-	places := r.places.Load()
-	at, served := places.tenants[id]
-	if !served {
-		r.drop(ctx, []tenant.ID{id})
-		return
+	for server := range anything {
+		r.drop(ctx, places.servers[server])
 	}
-	r.drop(ctx, places.servers[at.server])
 }
 
 // adopt drops what was cached of tenants that left, came back or moved to
@@ -147,11 +153,6 @@ func (r *results) drop(ctx context.Context, ids []tenant.ID, tables ...string) {
 	if err != nil {
 		r.logger.Warn("cannot tell the cache of a write; what it may lack is not answered from there until it knows", "tables", tables, "error", err)
 	}
-}
-
-// close ends the cache once the queries that fill it have ended.
-func (r *results) close(ctx context.Context) error {
-	return errors.Join(r.reads.Close(ctx), r.cache.Close(ctx))
 }
 
 // serverOf is the host of an address, spelled as others may: names without

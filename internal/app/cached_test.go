@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
-	"github.com/wavehouse/wavehouse/internal/config"
-	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/cache/local"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -29,11 +30,14 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 		"birch": at("db.example:9000", "shared"), "cedar": at("DB.example.:9000", "shared"), "other": at("db.example:9000", "own"),
 		"elm": at("elsewhere:9000", "shared"), "fir": at("localhost:9000", "shared"), "oak": at("127.0.0.1:9000", "shared"),
 	}
-	a := &App{logger: slog.New(slog.DiscardHandler), config: &config.Config{}, metrics: prometheus.NewRegistry(), registry: nil}
-	a.config.Cache.Local.MaxBytes = 1 << 20
-	r, err := a.newResults()
+	store, err := local.New(local.Options{MaxBytes: 1 << 20})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, r.close(context.Background())) })
+	t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
+	r := newResults(store, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	flushed := func(id tenant.ID, table string) notice.Notice {
+		return notice.Written{Topic: mq.Topic{Tenant: id, Table: table}, Inserted: 1}
+	}
+	tell := func(all ...notice.Notice) { r.told(all) }
 	fill := func(table string) {
 		for id := range served {
 			key := cache.NewKey(id).Add(table).Key()
@@ -52,18 +56,18 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	r.adopt(t.Context(), served)
 	fill("shared.t")
 	fill("own.t")
-	r.flushed(insert.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
+	tell(flushed("birch", "t"))
 	assert.Equal(t, []tenant.ID{"birch", "cedar", "other"}, dropped("shared.t"), "whoever may read the table")
 	assert.Empty(t, dropped("own.t"))
 
 	fill("shared.t")
-	r.Wrote(t.Context(), "fir", true)
+	tell(notice.Statement{Tenant: "fir", Changed: true})
 	assert.Equal(t, []tenant.ID{"fir", "oak"}, dropped("shared.t"), "one machine by two names")
 	assert.Equal(t, []tenant.ID{"fir", "oak"}, dropped("own.t"), "a statement may write any database")
 
 	fill("shared.t")
-	r.flushed(insert.Flushed{Tenant: "gone", Table: "t", Inserted: 1})
-	r.Wrote(t.Context(), "gone", false)
+	tell(flushed("gone", "t"))
+	tell(notice.Statement{Tenant: "gone", Changed: false})
 	r.adopt(t.Context(), served)
 	assert.Empty(t, dropped("shared.t"), "the same tenants")
 	left := map[tenant.ID]*settings.Snapshot{"cedar": served["cedar"]}
@@ -78,10 +82,21 @@ func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
 	moved := map[tenant.ID]*settings.Snapshot{"cedar": served["cedar"], "birch": at("elsewhere:9000", "shared")}
 	r.adopt(t.Context(), moved)
 	fill("shared.t")
-	r.flushed(insert.Flushed{Tenant: "birch", Table: "t", Inserted: 1})
+	tell(flushed("birch", "t"))
 	assert.Contains(t, dropped("shared.t"), tenant.ID("cedar"))
 	fill("shared.t")
 	r.adopt(t.Context(), served)
 	assert.Contains(t, dropped("shared.t"), tenant.ID("birch"), "what a tenant cached elsewhere is not found when it comes back")
 	assert.NotContains(t, dropped("shared.t"), tenant.ID("cedar"))
+
+	// Several at once, and any number that nobody knows.
+	fill("shared.t")
+	fill("own.t")
+	fill("other.t")
+	tell(flushed("cedar", "t"), notice.Written{Topic: mq.Topic{Tenant: "elm", Table: "t"}}, flushed("other", "t"))
+	assert.Equal(t, []tenant.ID{"birch", "cedar", "other"}, dropped("shared.t"), "parked rows are in no answer")
+	assert.Equal(t, []tenant.ID{"birch", "cedar", "other"}, dropped("own.t"))
+	assert.Empty(t, dropped("other.t"))
+	tell(notice.Lost{})
+	assert.Len(t, dropped("other.t"), len(served), "what was missed may have been any table")
 }

@@ -2,22 +2,12 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 
-	"github.com/wavehouse/wavehouse/internal/dedupe"
-	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const stepDedupe = "dedupe_store"
-
-func (a *App) newDedupe() dedupe.Store {
-	return pebble.New(pebble.Options{
-		Dir: filepath.Join(a.config.DataDir, "pebble"), Lease: a.config.Dedupe.Lease,
-		Logger: component(a.logger, "dedupe"), Metrics: a.metrics,
-	})
-}
 
 // adoptDedupe keeps the store of seen ids open while a tenant needs it. That it
 // cannot be opened is a failure of the tenants that do, and of no others.

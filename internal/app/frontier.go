@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/wavehouse/wavehouse/internal/api"
-	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -14,34 +14,49 @@ type acknowledger interface {
 	Acknowledged(ctx context.Context, t tenant.ID) (floor, inherited mq.Position, err error)
 }
 
-// frontiers knows how far a table's rows are in ClickHouse, from the worker,
+// frontiers knows how far a table's rows are in ClickHouse, from its worker,
 // which knows each table, and from the queue, which remembers over restarts.
 type frontiers struct {
 	queue    acknowledger
-	progress func(mq.Topic) insert.Progress
+	progress func(context.Context, mq.Topic) (notice.Progress, error)
 }
 
 // Frontier implements api.Frontiers. The worker is asked first: what it
 // settles meanwhile can only move the queue's answer up to what is written.
-func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (api.Frontier, error) {
-	p := f.progress(t)
+// Without a worker's answer a write may be under way.
+func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (notice.Progress, error) {
+	p, err := f.progress(ctx, t)
+	if err != nil {
+		p = notice.Progress{}
+	}
 	floor, inherited, err := f.queue.Acknowledged(ctx, t.Tenant)
 	if err != nil {
-		return api.Frontier{}, err
+		return notice.Progress{}, err
 	}
-	at := p.Frontier
-	if order, ok := at.Compare(floor); !ok || order < 0 {
-		at = floor
+	if order, ok := p.Frontier.Compare(floor); !ok || order < 0 {
+		p.Frontier = floor
 	}
 	// What a former process left unacknowledged, it may have written.
-	return api.Frontier{Position: at, Quiet: p.Quiet && !at.Before(inherited), Writes: p.Writes}, nil
+	p.Quiet = p.Quiet && !p.Frontier.Before(inherited)
+	return p, nil
 }
 
 // newFrontiers is nil for a queue that cannot be asked.
 func (a *App) newFrontiers() api.Frontiers {
-	queue, ok := a.broker.(acknowledger)
+	queue, ok := a.queue.(acknowledger)
 	if !ok {
 		return nil
 	}
-	return frontiers{queue: queue, progress: a.worker.Progress}
+	return frontiers{queue: queue, progress: a.notices.Progress}
+}
+
+// floor is up to where a table's chunks are written or parked, as far as the
+// queue knows.
+func (a *App) floor(ctx context.Context, t mq.Topic) (mq.Position, error) {
+	queue, ok := a.queue.(acknowledger)
+	if !ok {
+		return mq.Position{}, nil
+	}
+	floor, _, err := queue.Acknowledged(ctx, t.Tenant)
+	return floor, err
 }

@@ -46,7 +46,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
-	group.Go(named("dedupe", func() error { return a.dedupe.Run(feeding) }))
+	group.Go(func() error { return a.backends.run(serving) })
 	group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	group.Go(named("stream", func() error { return a.hub.Run(serving) }))
 	group.Go(named("worker", func() error { return a.worker.Run(working) }))

@@ -45,11 +45,13 @@ func TestCheckNamesTheReason(t *testing.T) {
 		{"upwards", "internal/record/a.go", importing("record", internal+"api"),
 			"import " + internal + "api", "imports point downwards"},
 		{"implementation from the API", "internal/api/a.go", importing("api", internal+"mq/embedded"),
-			"import " + internal + "mq/embedded", "only internal/app chooses implementations"},
+			"import " + internal + "mq/embedded", "only internal/app/backends.go chooses implementations"},
+		{"implementation beside the file that chooses", "internal/app/a.go", importing("app", internal+"cache/local"),
+			"import " + internal + "cache/local", "only internal/app/backends.go chooses implementations"},
 		{"implementation from a command", "cmd/wavehouse/a.go", importing("main", internal+"coord/local"),
-			"import " + internal + "coord/local", "only internal/app chooses implementations"},
+			"import " + internal + "coord/local", "only internal/app/backends.go chooses implementations"},
 		{"implementation from its contract", "internal/mq/a.go", importing("mq", internal+"mq/embedded"),
-			"import " + internal + "mq/embedded", "only internal/app chooses implementations"},
+			"import " + internal + "mq/embedded", "only internal/app/backends.go chooses implementations"},
 		{"NATS in the API", "internal/api/a.go", importing("api", "github.com/nats-io/nats.go"),
 			"import github.com/nats-io/nats.go", "only mq/* and coord/natskv may know NATS"},
 		{"NATS in the contract", "internal/mq/a.go", importing("mq", "github.com/nats-io/nats.go/jetstream"),
@@ -100,7 +102,7 @@ func TestCheckNamesTheReason(t *testing.T) {
 func TestCheckAllows(t *testing.T) {
 	const internal = Module + "/internal/"
 	found := checkTree(t, map[string]string{
-		"internal/app/a.go":                       importing("app", internal+"mq/embedded", internal+"api", internal+"tenant"),
+		"internal/app/backends.go":                importing("app", internal+"mq/embedded", internal+"api", internal+"tenant"),
 		"internal/api/a.go":                       importing("api", internal+"stream", internal+"mq", internal+"tenant", "net/http", "github.com/go-chi/chi/v5"),
 		"internal/stream/a.go":                    importing("stream", internal+"policy", internal+"mq"),
 		"internal/mq/embedded/a.go":               importing("embedded", internal+"mq", "github.com/nats-io/nats-server/v2/server"),

@@ -10,7 +10,7 @@ import (
 var tiers = map[string]int{
 	"tenant": 0, "config": 0, "nearest": 0, "units": 0, "excerpt": 0, "memo": 0,
 	"record": 1, "schema": 1, "cache": 1, "dedupe": 1, "mq": 1, "chunk": 1, "coord": 1,
-	"clickhouse": 1, "strictjson": 1, "telemetry": 1, "limit": 1, "fairshare": 1,
+	"clickhouse": 1, "strictjson": 1, "telemetry": 1, "limit": 1, "fairshare": 1, "notice": 1,
 	"ingest": 2, "insert": 2, "letters": 2, "sweep": 2, "query": 2, "pipes": 2,
 	"stream": 2, "policy": 2, "auth": 2,
 	"settings": 2, "rehearsal": 2, "console": 2,
@@ -19,7 +19,7 @@ var tiers = map[string]int{
 }
 
 // contracts are the packages whose children are implementations of them.
-var contracts = map[string]bool{"mq": true, "dedupe": true, "cache": true, "coord": true}
+var contracts = map[string]bool{"mq": true, "dedupe": true, "cache": true, "coord": true, "notice": true}
 
 // owner limits a library to the folders that may import it.
 type owner struct {
@@ -75,9 +75,12 @@ func inAny(dir string, folders []string) bool {
 	return false
 }
 
-// internalReason returns why the package in dir may not import target, both
-// relative to the module root; "" when it may.
-func internalReason(dir, target string) string {
+// chooser is the file that may name implementations.
+const chooser = "internal/app/backends.go"
+
+// internalReason returns why a file of the package in dir may not import target,
+// all relative to the module root; "" when it may.
+func internalReason(dir, file, target string) string {
 	if testSupport(dir) {
 		return ""
 	}
@@ -88,7 +91,7 @@ func internalReason(dir, target string) string {
 	if !ok {
 		return "packages of the product live in internal/, below which nothing depends on cmd, tests or scripts"
 	}
-	if reason := implementationReason(dir, to); reason != "" {
+	if reason := implementationReason(dir, to); reason != "" && file != chooser {
 		return reason
 	}
 	from, ok := strings.CutPrefix(dir, "internal/")
@@ -99,16 +102,16 @@ func internalReason(dir, target string) string {
 }
 
 // implementationReason refuses an implementation of a contract to everyone but
-// internal/app and its siblings.
+// its siblings.
 func implementationReason(dir, to string) string {
 	parent := path.Dir(to)
-	if !contracts[parent] || dir == "internal/app" {
+	if !contracts[parent] {
 		return ""
 	}
 	if inAny(dir, []string{"internal/" + parent + "/"}) && dir != "internal/"+parent {
 		return ""
 	}
-	return "only internal/app chooses implementations; everything else depends on the contract in internal/" + parent
+	return "only " + chooser + " chooses implementations; everything else depends on the contract in internal/" + parent
 }
 
 func tierReason(from, to string) string {

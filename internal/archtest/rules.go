@@ -45,7 +45,7 @@ func Check(packages []Package) []Violation {
 func checkImport(p Package, f File, imported string) (Violation, bool) {
 	reason := ""
 	if target, ours := strings.CutPrefix(imported, Module+"/"); ours {
-		reason = internalReason(p.Dir, target)
+		reason = internalReason(p.Dir, f.Path, target)
 	} else {
 		reason = libraryReason(p.Dir, imported)
 	}

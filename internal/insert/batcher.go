@@ -175,24 +175,6 @@ func (b *batcher) owe(p mq.Position) {
 	}
 }
 
-// frontier is the position up to which everything delivered of the table is
-// done with, when no flight is under way.
-func (b *batcher) frontier() mq.Position {
-	f := b.written
-	for _, c := range b.pending {
-		f = before(f, c.key.pos)
-	}
-	for _, j := range b.kept {
-		for _, s := range j.spans {
-			f = before(f, s.c.key.pos)
-		}
-	}
-	for p := range b.handedBack {
-		f = before(f, p)
-	}
-	return f
-}
-
 // stuck reports whether the table itself keeps its rows from being written,
 // and in what time it is worth coming again.
 func (w *Worker) stuck(b *batcher) (bool, time.Duration) {

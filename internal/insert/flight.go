@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // flight is the writing of one batch.
@@ -17,8 +18,7 @@ type flight struct {
 	refused  []job         // rows that are kept, because nothing may be parked
 	refusal  error         // why, of the last of them
 	streak   int           // refusals since something was last written
-	watched  bool          // callers wait for chunks of the table
-	complete []mq.Position // for them: chunks all of whose rows are settled
+	complete []mq.Position // chunks all of whose rows are settled
 	inserted int
 	parked   int
 }
@@ -33,10 +33,8 @@ func (w *Worker) fly(b *batcher) {
 		b.flush = settings.Flush.withDefaults()
 		jobs := b.batch(time.Now())
 		w.mu.Unlock()
-		// A caller begins to wait before its chunks are published.
-		f.watched = w.watches.on(b.topic)
 		ok := f.write(jobs)
-		w.land(f, ok)
+		w.land(f)
 		if !w.again(b, ok) {
 			return
 		}
@@ -44,26 +42,18 @@ func (w *Worker) fly(b *batcher) {
 }
 
 // land notes what a flight did, and says so.
-func (w *Worker) land(f *flight, ok bool) {
+func (w *Worker) land(f *flight) {
 	w.mu.Lock()
 	w.totals.inserted += uint64(f.inserted)
 	w.totals.parked += uint64(f.parked)
 	w.keep(f.b, f.refused)
-	flushed := Flushed{Tenant: f.b.topic.Tenant, Table: f.b.topic.Table, Inserted: f.inserted, Parked: f.parked}
-	if ok {
-		flushed.Frontier = f.b.frontier()
-	}
 	w.mu.Unlock()
 	if f.refusal != nil {
 		w.o.Logger.Error("ClickHouse refuses rows; they are kept and tried again, since nothing may be parked",
-			"tenant", flushed.Tenant, "table", flushed.Table, "rows", rowsOf(f.refused), "error", f.refusal)
+			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", rowsOf(f.refused), "error", f.refusal)
 	}
-	if f.inserted+f.parked > 0 {
-		w.o.OnFlushed(flushed)
-	}
-	// Last, so that whoever waits finds the rows wherever it looks for them.
-	if f.watched {
-		w.watches.settled(f.b.topic, f.complete)
+	if f.inserted > 0 || len(f.complete) > 0 {
+		w.o.Tell(notice.Written{Topic: f.b.topic, Inserted: f.inserted, Settled: f.complete})
 	}
 }
 
@@ -170,9 +160,7 @@ func (f *flight) done(spans []span) {
 	for _, s := range spans {
 		if s.c.left -= s.rows(); s.c.left == 0 {
 			complete = append(complete, s.c)
-			if f.watched {
-				f.complete = append(f.complete, s.c.key.pos)
-			}
+			f.complete = append(f.complete, s.c.key.pos)
 		}
 	}
 	f.w.ack(f.b, complete)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -48,17 +49,6 @@ type TableSettings struct {
 	Park bool
 }
 
-// Flushed is a batch that reached ClickHouse or the dead letters.
-type Flushed struct {
-	Tenant tenant.ID
-	Table  string
-	// Inserted and Parked count rows.
-	Inserted, Parked int
-	// Frontier is the position up to which every chunk of the table is written
-	// or parked; zero when that is not known.
-	Frontier mq.Position
-}
-
 // WorkerOptions are what a Worker is made with.
 type WorkerOptions struct {
 	Broker Source
@@ -66,11 +56,11 @@ type WorkerOptions struct {
 	Pool func(tenant.ID) (Inserter, error)
 	// Settings are the table's settings now.
 	Settings func(t tenant.ID, table string) TableSettings
-	// OnFlushed is called after each flush, from the table's goroutine; nil
-	// calls nothing. It must not block.
-	OnFlushed func(Flushed)
-	Logger    *slog.Logger
-	Metrics   prometheus.Registerer
+	// Tell tells what was written and parked; nil tells nobody. It must not
+	// block.
+	Tell    func(notice.Notice)
+	Logger  *slog.Logger
+	Metrics prometheus.Registerer
 	// Now is the clock of what is recorded; nil is time.Now.
 	Now func() time.Time
 	// MaxHeldPerTenant and MaxHeld bound the bytes of rows held; 0 is 64 MiB
@@ -113,8 +103,8 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.OnFlushed == nil {
-		o.OnFlushed = func(Flushed) {}
+	if o.Tell == nil {
+		o.Tell = func(notice.Notice) {}
 	}
 	o.MaxHeldPerTenant = cmp.Or(o.MaxHeldPerTenant, defaultHeldTenant)
 	o.MaxHeld = cmp.Or(o.MaxHeld, defaultHeld)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // Codes of parked rows that no ClickHouse refused.
@@ -77,10 +79,7 @@ func (f *flight) parkUnserved(j job) {
 	}
 	f.w.o.Logger.Warn("parked the rows of a tenant that is not served",
 		"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters))
-	if f.watched {
-		f.w.watches.parked(letters)
-	}
-	f.parked += len(letters)
+	f.tell(letters)
 	f.done(j.spans)
 }
 
@@ -136,14 +135,28 @@ func (f *flight) storeLetters() bool {
 	}
 	f.w.o.Logger.Warn("parked rows that could not be written", "tenant", f.b.topic.Tenant, "table", f.b.topic.Table,
 		"rows", len(f.letters), "code", f.letters[0].Code, "error", f.letters[0].Error)
-	if f.watched {
-		f.w.watches.parked(f.letters)
-	}
-	f.parked += len(f.letters)
+	f.tell(f.letters)
 	settled := f.lettered
 	f.letters, f.lettered = nil, nil
 	f.done(settled)
 	return true
+}
+
+// maxToldMessage bounds what is told of a row's error, in bytes.
+const maxToldMessage = 512
+
+// tell counts rows that became dead letters, and says which they are.
+func (f *flight) tell(letters []mq.DeadLetter) {
+	f.parked += len(letters)
+	parked := make([]notice.ParkedRow, len(letters))
+	for i := range letters {
+		l := &letters[i]
+		parked[i] = notice.ParkedRow{Chunk: l.Source, Row: l.SourceRow, Code: l.Code, Message: excerpt.Cut(l.Error, maxToldMessage)}
+		if l.Version == "" {
+			parked[i].Row = -1
+		}
+	}
+	f.w.o.Tell(notice.Written{Topic: f.b.topic, Parked: parked})
 }
 
 // unparkedRetry is when a message that could not be parked comes again.

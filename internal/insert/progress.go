@@ -2,23 +2,12 @@ package insert
 
 import (
 	"hash/maphash"
+	"math/rand/v2"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
-
-// Progress is how far the worker is with one table.
-type Progress struct {
-	// Frontier is the position up to which every chunk of the table is written
-	// or parked; zero when this worker has not seen enough to know.
-	Frontier mq.Position
-	// Quiet says that nothing of the table beyond Frontier is written, and
-	// that no INSERT into it is under way.
-	Quiet bool
-	// Writes changes when a write of the table begins. Two quiet looks with
-	// the same count had no write between them.
-	Writes uint64
-}
 
 // progress is what the worker remembers for Progress. It is guarded by the
 // worker's mutex.
@@ -32,7 +21,11 @@ type progress struct {
 }
 
 func newProgress() *progress {
-	return &progress{seed: maphash.MakeSeed(), delivered: make(map[tenant.ID]mq.Position)}
+	p := &progress{seed: maphash.MakeSeed(), delivered: make(map[tenant.ID]mq.Position)}
+	for i := range p.writes {
+		p.writes[i] = rand.Uint64() // another worker's counts are others
+	}
+	return p
 }
 
 func (p *progress) counter(t mq.Topic) *uint64 {
@@ -48,13 +41,13 @@ func (p *progress) came(c *chunk) {
 }
 
 // Progress says how far the worker is with a table now.
-func (w *Worker) Progress(t mq.Topic) Progress {
+func (w *Worker) Progress(t mq.Topic) notice.Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := Progress{Quiet: true, Writes: *w.progress.counter(t)}
+	p := notice.Progress{Quiet: true, Writes: *w.progress.counter(t)}
 	b := w.batchers[t]
 	if b != nil && len(b.handedBack) >= maxOwed {
-		return Progress{Writes: p.Writes} // more is owed than is remembered
+		return notice.Progress{Writes: p.Writes} // more is owed than is remembered
 	}
 	p.Frontier = w.progress.delivered[t.Tenant]
 	if b == nil {
@@ -68,7 +61,8 @@ func (w *Worker) Progress(t mq.Topic) Progress {
 	for at := range b.handedBack {
 		p.Frontier = before(p.Frontier, at)
 	}
-	p.Quiet = !b.flying && !b.partWritten() && !p.Frontier.Before(b.written)
+	order, comparable := b.written.Compare(p.Frontier)
+	p.Quiet = !b.flying && !b.partWritten() && comparable && order <= 0
 	return p
 }
 

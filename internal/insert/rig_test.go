@@ -22,6 +22,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/notice/local"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -39,10 +40,12 @@ type rig struct {
 	broker *embedded.Broker
 	gate   *ingest.Gate
 	worker *insert.Worker
-	cancel context.CancelFunc
-	ended  chan error
-	logs   *logBuffer
-	acks   *ackRecorder
+	// watches hear what the worker tells.
+	watches *ingest.Watches
+	cancel  context.CancelFunc
+	ended   chan error
+	logs    *logBuffer
+	acks    *ackRecorder
 }
 
 // quick are flush and backoff times for tests.
@@ -90,7 +93,10 @@ func (r *rig) start(configure ...func(*insert.WorkerOptions)) *rig {
 		r.open()
 	}
 	r.acks.Source = r.broker
-	o := insert.WorkerOptions{Broker: r.acks, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
+	bus := local.New()
+	r.watches = ingest.NewWatches(nil)
+	bus.Listen(r.watches.Told)
+	o := insert.WorkerOptions{Broker: r.acks, Logger: slog.New(slog.NewTextHandler(r.logs, nil)), Tell: bus.Tell}
 	quick(&o)
 	for _, c := range configure {
 		c(&o)
@@ -98,6 +104,7 @@ func (r *rig) start(configure ...func(*insert.WorkerOptions)) *rig {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.worker, r.cancel, r.ended = insert.NewWorker(o), cancel, make(chan error, 1)
 	worker, ended := r.worker, r.ended
+	go func() { _ = bus.Run(r.t.Context()) }()
 	go func() { ended <- worker.Run(ctx) }()
 	return r
 }

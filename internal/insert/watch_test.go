@@ -22,7 +22,7 @@ var pagesTopic = mq.Topic{Tenant: birch, Table: "pages"}
 // that are dead letters. All must be settled.
 func (r *rig) sendAndWait(body string) []int {
 	r.t.Helper()
-	w, err := r.worker.Watch(pagesTopic)
+	w, err := r.watches.Watch(pagesTopic)
 	require.NoError(r.t, err)
 	defer w.Close()
 	q := ingesttest.Request(ingesttest.Pages(), record.NDJSON, body)
@@ -80,7 +80,7 @@ func TestWatchesOfSharedChunks(t *testing.T) {
 func TestWatchThatGivesUp(t *testing.T) {
 	s := &sink{name: "ch", fail: func(statement) error { return unreachable() }}
 	r := newRig(t).start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
-	w, err := r.worker.Watch(pagesTopic)
+	w, err := r.watches.Watch(pagesTopic)
 	require.NoError(t, err)
 	defer w.Close()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 1)))
@@ -89,26 +89,4 @@ func TestWatchThatGivesUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	assert.Empty(t, w.Wait(ctx, []mq.Position{tail}))
-}
-
-func TestWatchesAreBounded(t *testing.T) {
-	w := insert.NewWorker(insert.WorkerOptions{})
-	var all []*insert.Watch
-	for i := range 1024 {
-		v, err := w.Watch(mq.Topic{Tenant: birch, Table: fmt.Sprint("t", i%7)})
-		require.NoError(t, err)
-		all = append(all, v)
-	}
-	_, err := w.Watch(pagesTopic)
-	require.ErrorIs(t, err, insert.ErrTooManyWatches)
-	all[5].Close()
-	v, err := w.Watch(pagesTopic)
-	require.NoError(t, err)
-	v.Close()
-	for i, v := range all {
-		if i != 5 {
-			v.Close()
-		}
-	}
-	assert.Zero(t, w.Watched(), "what nobody waits for is forgotten")
 }

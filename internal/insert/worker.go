@@ -30,7 +30,6 @@ type Worker struct {
 	zstd    *zstd.Decoder
 	pools   *poolBackoffs
 	metrics *workerMetrics
-	watches *watches
 
 	stopping chan struct{} // closed when Run's context has ended
 	started  chan struct{} // closed when consumption is set
@@ -66,7 +65,6 @@ func NewWorker(o WorkerOptions) *Worker {
 		inHand:   make(map[chunkKey]*chunk),
 		unacked:  make(map[chunkKey]struct{}),
 		progress: newProgress(),
-		watches:  newWatches(),
 	}
 	w.metrics = newWorkerMetrics(o.Metrics, w)
 	return w

@@ -3,6 +3,7 @@ package insert_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,35 +18,34 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/insert"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
 func TestWorkerWritesWhatTheGateTook(t *testing.T) {
 	s := &sink{name: "ch"}
 	reg := prometheus.NewRegistry()
-	flushed := make(chan insert.Flushed, 100)
+	told := make(chan notice.Notice, 1000)
 	r := newRig(t).start(func(o *insert.WorkerOptions) {
 		o.Pool, o.Metrics = pool(s), reg
-		o.OnFlushed = func(f insert.Flushed) { flushed <- f }
+		o.Tell = func(n notice.Notice) { told <- n }
 	})
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 2500)))
 	r.settled(birch)
 	assertSameRows(t, ingesttest.Rows(0, 2500), s.rows())
-	f := <-flushed
-	assert.Equal(t, "pages", f.Table)
-	assert.Equal(t, birch, f.Tenant)
 	tail, err := r.broker.Tail(t.Context(), birch)
 	require.NoError(t, err)
-	waitFor(t, "the frontier to reach the tail", func() bool {
-		for f.Frontier != tail {
-			select {
-			case f = <-flushed:
-			default:
-				return false
-			}
-		}
-		return true
-	})
+	inserted := 0
+	for settled := false; !settled; {
+		n, ok := (<-told).(notice.Written)
+		require.True(t, ok)
+		assert.Equal(t, mq.Topic{Tenant: birch, Table: "pages"}, n.Topic)
+		assert.Empty(t, n.Parked)
+		inserted += n.Inserted
+		settled = slices.Contains(n.Settled, tail)
+	}
+	assert.Equal(t, 2500, inserted)
 	status := r.worker.Status()
 	assert.Zero(t, status.HeldBytes)
 	assert.Zero(t, status.HeldChunks)

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	localcache "github.com/wavehouse/wavehouse/internal/cache/local"
+	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/coord"
+	localcoord "github.com/wavehouse/wavehouse/internal/coord/local"
+	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/notice"
+	localnotice "github.com/wavehouse/wavehouse/internal/notice/local"
+)
+
+// backends are what the configuration chose, behind their contracts. This file
+// alone names implementations.
+type backends struct {
+	queue   mq.Broker
+	cache   cache.Cache
+	dedupe  dedupe.Store
+	coord   coord.Coordinator
+	notices notice.Bus
+
+	closers []func(context.Context) error
+}
+
+// openBackends makes the backends; close ends them, after a failure too. The
+// queue on disk is opened, so that what is wrong with it refuses the start.
+func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
+	lock, err := lockDataDir(c.DataDir)
+	if err != nil {
+		return b, err
+	}
+	b.closers = append(b.closers, func(context.Context) error { return lock.Close() })
+	queue, err := embedded.New(embedded.Options{
+		Dir: filepath.Join(c.DataDir, "nats"), Logger: component(logger, "queue"), Registerer: metrics,
+	})
+	if err != nil {
+		return b, fmt.Errorf("open the queue in %q: %w", c.DataDir, err)
+	}
+	b.closers = append(b.closers, queue.Close)
+	results, err := localcache.New(localcache.Options{MaxBytes: c.Cache.Local.MaxBytes, Logger: component(logger, "cache"), Metrics: metrics})
+	if err != nil {
+		return b, fmt.Errorf("make the cache: %w", err)
+	}
+	b.queue, b.cache, b.notices = queue, results, localnotice.New()
+	b.dedupe = pebble.New(pebble.Options{
+		Dir: filepath.Join(c.DataDir, "pebble"), Lease: c.Dedupe.Lease, Logger: component(logger, "dedupe"), Metrics: metrics,
+	})
+	b.coord = localcoord.New()
+	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close, b.coord.Close)
+	return b, nil
+}
+
+// run does the housekeeping of the backends until ctx ends.
+func (b *backends) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(named("dedupe", func() error { return b.dedupe.Run(ctx) }))
+	group.Go(named("cache", func() error { return b.cache.Run(ctx) }))
+	group.Go(named("notices", func() error { return b.notices.Run(ctx) }))
+	return group.Wait()
+}
+
+// close ends what was opened, the last first.
+func (b *backends) close(ctx context.Context) error {
+	var errs []error
+	for _, end := range slices.Backward(b.closers) {
+		errs = append(errs, end(ctx))
+	}
+	return errors.Join(errs...)
+}
