@@ -1,69 +1,39 @@
 package config
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-// section is the place of the settings of one backend, "mq.nats", where the
-// backend is not part of this version and so its keys are not known.
-type section struct {
-	name, layer, backend string
-}
+// missing lists the backends that can be named but are not part of this version,
+// by the section of their own keys: "<layer>.<backend>".
+var missing = []string{"mq.nats", "cache.redis", "dedupe.dynamodb", "coord.nats"}
 
 // unused is something that was set for a backend. what names it and its place.
-type unused struct {
-	what    string
-	section section
-}
+type unused struct{ what, section string }
 
-// sections lists the backends that can be named but are not part of this
-// version.
-func sections() []section {
-	return []section{
-		{"mq.nats", "mq", "nats"},
-		{"coord.nats", "coord", "nats"},
-		{"cache.redis", "cache", "redis"},
-		{"dedupe.dynamodb", "dedupe", "dynamodb"},
-	}
-}
-
-// sectionOf finds the section that name, a key or a section in dots, lies in.
-func sectionOf(name string) (section, bool) {
-	for _, s := range sections() {
-		if name == s.name || strings.HasPrefix(name, s.name+".") {
-			return s, true
+// sectionOf finds the section of a backend that this version lacks in which
+// name, a key or a section in dots, lies; "" for none.
+func sectionOf(name string) string {
+	for _, section := range missing {
+		if name == section || strings.HasPrefix(name, section+".") {
+			return section
 		}
 	}
-	return section{}, false
-}
-
-func (l *loader) backendOf(layer string) string {
-	k, _ := l.byName(layer + ".backend")
-	return k.text()
-}
-
-// missingBackend reports whether a backend that can be named is not part of
-// this version.
-func missingBackend(layer, backend string) bool {
-	_, missing := sectionOf(layer + "." + backend)
-	return missing
+	return ""
 }
 
 // envSection turns a variable's name to the section that it would lie in:
 // WH_MQ_NATS_URL to mq.nats.url.
 func envSection(name string) string {
-	parts := strings.SplitN(strings.ToLower(strings.TrimPrefix(name, "WH_")), "_", 3)
-	return strings.Join(parts, ".")
+	return strings.Join(strings.SplitN(strings.ToLower(strings.TrimPrefix(name, "WH_")), "_", 3), ".")
 }
 
 // backends refuses what this version does not have, and the combinations of
 // roles and backends that cannot work, naming the key to change.
 func (l *loader) backends() {
 	c := l.config
-	for _, layer := range []string{"mq", "cache", "dedupe", "coord"} {
-		if backend := l.backendOf(layer); missingBackend(layer, backend) {
-			l.faultf("%s.backend: this version has no %s backend yet; use %s", layer, backend, l.supported(layer))
+	for _, section := range missing {
+		layer, backend, _ := strings.Cut(section, ".")
+		if f, _ := l.keys.Lookup(layer + ".backend"); l.selected(section) {
+			l.faultf("%s: this version has no %s backend yet; use %s", f.Key, backend, f.Default)
 		}
 	}
 	api, ingest, sweeper := c.HasRole(RoleAPI), c.HasRole(RoleIngest), c.HasRole(RoleSweeper)
@@ -82,20 +52,20 @@ func (l *loader) backends() {
 	l.unusedSections()
 }
 
-func (l *loader) supported(layer string) string {
-	k, _ := l.byName(layer + ".backend")
-	i := slices.IndexFunc(k.choices, func(b string) bool { return !missingBackend(layer, b) })
-	return k.choices[i]
+// selected reports whether the backend of a section is the one of its layer.
+func (l *loader) selected(section string) bool {
+	layer, backend, _ := strings.Cut(section, ".")
+	return l.keys.Text(l.config, layer+".backend") == backend
 }
 
 // unusedSections warns of settings beside another backend than the selected.
 func (l *loader) unusedSections() {
-	if origin := l.config.origins["cache.local.max_bytes"]; origin != "" {
-		l.unused = append(l.unused, unused{"cache.local.max_bytes", section{"cache.local", "cache", "local"}})
+	if _, set := l.config.sources["cache.local.max_bytes"]; set {
+		l.unused = append(l.unused, unused{"cache.local.max_bytes", "cache.local"})
 	}
 	for _, u := range l.unused {
-		if selected := l.backendOf(u.section.layer); selected != u.section.backend {
-			l.warnf("%s is not used: %s.backend is %q", u.what, u.section.layer, selected)
+		if layer, _, _ := strings.Cut(u.section, "."); !l.selected(u.section) {
+			l.warnf("%s is not used: %s.backend is %q", u.what, layer, l.keys.Text(l.config, layer+".backend"))
 		}
 	}
 }

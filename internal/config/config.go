@@ -4,7 +4,10 @@
 package config
 
 import (
+	"slices"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 // Roles a process can have.
@@ -14,127 +17,119 @@ const (
 	RoleSweeper = "sweeper"
 )
 
-// Config is the boot configuration of one process. It is not changed after
-// Load.
-type Config struct {
-	Server     Server
-	DataDir    string
-	Settings   Settings
-	Roles      []string
-	InstanceID string
-	MQ         MQ
-	Cache      Cache
-	Dedupe     Dedupe
-	Coord      Coord
-	ClickHouse ClickHouse
-	Auth       Auth
-	Log        Log
-	OTel       OTel
-	Prometheus Prometheus
+// Secret is a value that never prints.
+type Secret = spec.Secret
 
-	// origins tells for each key where its value came from.
-	origins map[string]Origin
+// Config is the boot configuration of one process. What its keys mean is in the
+// table of keys. It is not changed after Load.
+type Config struct {
+	Server     Server     `json:"server"`
+	DataDir    string     `json:"data_dir"`
+	Settings   Settings   `json:"settings"`
+	Roles      []string   `json:"roles"`
+	InstanceID string     `json:"instance_id"`
+	MQ         MQ         `json:"mq"`
+	Cache      Cache      `json:"cache"`
+	Dedupe     Dedupe     `json:"dedupe"`
+	Coord      Coord      `json:"coord"`
+	ClickHouse ClickHouse `json:"clickhouse"`
+	Auth       Auth       `json:"auth"`
+	Log        Log        `json:"log"`
+	OTel       OTel       `json:"otel"`
+	Prometheus Prometheus `json:"prometheus"`
+
+	// sources tells for each key that is set where its value came from.
+	sources map[string]source
 }
 
 // Server is the listener.
 type Server struct {
-	Host            string // "" is all interfaces
-	Port            int    // 0 lets the kernel choose
-	OpsPort         int    // 0 is Port: no listener of their own for operations
-	ShutdownTimeout time.Duration
+	Host            string        `json:"host"`     // "" is all interfaces
+	Port            int           `json:"port"`     // 0 lets the kernel choose
+	OpsPort         int           `json:"ops_port"` // 0 is Port: no listener of their own for operations
+	ShutdownTimeout time.Duration `json:"shutdown_timeout"`
 }
 
 // Settings locates the settings directory.
-type Settings struct{ Dir string }
+type Settings struct {
+	Dir string `json:"dir"`
+}
 
 // MQ selects the queue.
-type MQ struct{ Backend string }
+type MQ struct {
+	Backend string `json:"backend"`
+}
 
 // Cache selects and sizes the cache of query results.
 type Cache struct {
-	Backend string
-	Local   CacheLocal
+	Backend string     `json:"backend"`
+	Local   CacheLocal `json:"local"`
 }
 
 // CacheLocal is the cache inside the process.
-type CacheLocal struct{ MaxBytes int64 }
+type CacheLocal struct {
+	MaxBytes int64 `json:"max_bytes"`
+}
 
 // Dedupe selects the store of seen ids.
 type Dedupe struct {
-	Backend string
-	Lease   time.Duration
+	Backend string        `json:"backend"`
+	Lease   time.Duration `json:"lease"`
 }
 
 // Coord selects where leases are held.
-type Coord struct{ Backend string }
+type Coord struct {
+	Backend string `json:"backend"`
+}
 
 // ClickHouse holds what is secret or shared about ClickHouse; the rest is in
 // each tenant's settings.
 type ClickHouse struct {
-	Password      Secret
-	PasswordsFile string // "" none; a JSON object of tenant to password
-	MaxTotalConns int    // 0 is no ceiling
+	Password      Secret `json:"password"`
+	PasswordsFile string `json:"passwords_file"`  // "" none; a JSON object of tenant to password
+	MaxTotalConns int    `json:"max_total_conns"` // 0 is no ceiling
 }
 
 // Auth holds the secrets that establish who calls.
 type Auth struct {
-	JWTSecret   Secret
-	OperatorKey Secret
+	JWTSecret   Secret `json:"jwt_secret"`
+	OperatorKey Secret `json:"operator_key"`
 }
 
 // Log says what is logged and how.
 type Log struct {
-	Level  string // debug, info, warn, error
-	Format string // auto, json, text
+	Level  string `json:"level"`
+	Format string `json:"format"`
 }
 
 // OTel says where traces go.
 type OTel struct {
-	Enabled     bool
-	Endpoint    string // host:port or a URL
-	Protocol    string // grpc, http
-	Insecure    bool
-	SampleRatio float64 // 0 to 1
-	ServiceName string
+	Enabled     bool    `json:"enabled"`
+	Endpoint    string  `json:"endpoint"` // host:port or a URL
+	Protocol    string  `json:"protocol"`
+	Insecure    bool    `json:"insecure"`
+	SampleRatio float64 `json:"sample_ratio"`
+	ServiceName string  `json:"service_name"`
 }
 
 // Prometheus says where metrics are served.
 type Prometheus struct {
-	Enabled bool
-	Path    string
-	Port    int // 0 is server.port
+	Enabled bool   `json:"enabled"`
+	Path    string `json:"path"`
+	Port    int    `json:"port"` // 0 is server.port
 }
 
-// Secret is a value that never prints: every formatting and marshalling of it
-// shows a mask. Reveal gives the value.
-type Secret string
-
-// mask stands for a secret that is set.
-const mask = "********"
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string { return string(s) }
-
-// String returns a mask, "" for an empty secret.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return mask
+// Default returns the configuration of a process that is told nothing. Its
+// settings.dir is empty, which Load refuses.
+func Default() *Config {
+	c := &Config{}
+	keys().Fill(c)
+	return c
 }
 
-// GoString keeps %#v from printing the secret.
-func (s Secret) GoString() string { return `config.Secret("` + s.String() + `")` }
-
-// MarshalText keeps encoders from writing the secret.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Source names what set a key: the variable, the flag or the place in the file;
+// "" for a default.
+func (c *Config) Source(key string) string { return c.sources[key].name }
 
 // HasRole reports whether the process has the role.
-func (c *Config) HasRole(role string) bool {
-	for _, r := range c.Roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
-}
+func (c *Config) HasRole(role string) bool { return slices.Contains(c.Roles, role) }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 // file applies the configuration file; path is "" when no variable names one.
@@ -78,16 +80,16 @@ func (w yamlWalk) section(prefix string, n *yaml.Node) {
 }
 
 func (w yamlWalk) entry(name string, at, value *yaml.Node) {
-	if k, ok := w.byName(name); ok {
-		w.leaf(k, follow(value))
-		return
-	}
-	if s, ok := sectionOf(name); ok {
-		w.unused = append(w.unused, unused{fmt.Sprintf("%s:%d: %s", w.path, at.Line, name), s})
-		return
-	}
-	if slices.ContainsFunc(w.keys, func(k key) bool { return strings.HasPrefix(k.name, name+".") }) {
+	if slices.ContainsFunc(w.keys, func(f spec.Field) bool { return strings.HasPrefix(f.Key, name+".") }) {
 		w.section(name+".", value)
+		return
+	}
+	if _, ok := w.keys.Lookup(name); ok {
+		w.leaf(name, follow(value))
+		return
+	}
+	if section := sectionOf(name); section != "" {
+		w.unused = append(w.unused, unused{fmt.Sprintf("%s:%d: %s", w.path, at.Line, name), section})
 		return
 	}
 	message := "unknown key"
@@ -97,36 +99,37 @@ func (w yamlWalk) entry(name string, at, value *yaml.Node) {
 	w.fault(at, name, message)
 }
 
-func (w yamlWalk) leaf(k key, n *yaml.Node) {
-	_, list := k.value.(*[]string)
-	var err error
-	switch {
-	case isNull(n):
-		err = errors.New(`the key has no value; write "" for an empty one or leave the key out`)
-	case n.Kind == yaml.SequenceNode && list:
-		err = w.list(k, n)
-	case n.Kind != yaml.ScalarNode:
-		err = errors.New("want one value here")
-	default:
-		err = setText(k, n.Value)
+func (w yamlWalk) leaf(key string, n *yaml.Node) {
+	text, err := scalar(n)
+	if n.Kind == yaml.SequenceNode && w.keys.Type(key).Kind() == reflect.Slice {
+		text, err = list(n)
 	}
 	if err != nil {
-		w.fault(n, k.name, err.Error())
+		w.fault(n, key, err.Error())
 		return
 	}
-	w.config.origins[k.name] = OriginFile
+	w.assign(key, text, source{OriginFile, fmt.Sprintf("%s:%d: %s", w.path, n.Line, key)})
 }
 
-func (w yamlWalk) list(k key, n *yaml.Node) error {
-	items := make([]string, 0, len(n.Content))
+func scalar(n *yaml.Node) (string, error) {
+	switch {
+	case isNull(n):
+		return "", errors.New(`the key has no value; write "" for an empty one or leave the key out`)
+	case n.Kind != yaml.ScalarNode:
+		return "", errors.New("want one value here")
+	}
+	return n.Value, nil
+}
+
+func list(n *yaml.Node) (string, error) {
+	var items []string
 	for _, item := range n.Content {
 		if item = follow(item); item.Kind != yaml.ScalarNode || isNull(item) {
-			return errors.New("want a list of names")
+			return "", errors.New("want a list of names")
 		}
 		items = append(items, item.Value)
 	}
-	v, _ := k.value.(*[]string)
-	return setList(k, v, items)
+	return strings.Join(items, ","), nil
 }
 
 func (w yamlWalk) fault(n *yaml.Node, name, message string) {
@@ -139,9 +142,9 @@ func (w yamlWalk) fault(n *yaml.Node, name, message string) {
 
 func (l *loader) keyNames() []string {
 	var names []string
-	for _, k := range l.keys {
-		names = append(names, k.name)
-		for section := k.name; strings.Contains(section, "."); {
+	for _, f := range l.keys {
+		names = append(names, f.Key)
+		for section := f.Key; strings.Contains(section, "."); {
 			section = section[:strings.LastIndexByte(section, '.')]
 			if !slices.Contains(names, section) {
 				names = append(names, section)

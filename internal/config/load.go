@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 // Origin tells where a value came from.
@@ -40,10 +42,17 @@ func (e *Error) Error() string {
 	return "configuration: " + strings.Join(e.Faults, "\nconfiguration: ")
 }
 
+// source is where a value came from: name is the variable, the flag or the
+// place in the file.
+type source struct {
+	origin Origin
+	name   string
+}
+
 // loader reads one configuration.
 type loader struct {
 	config   *Config
-	keys     []key
+	keys     spec.Of[Config]
 	unused   []unused
 	faults   []string
 	warnings []string
@@ -55,8 +64,8 @@ type loader struct {
 // printing only.
 func Load(env []string, flags map[string]string) (*Config, []string, error) {
 	c := Default()
-	c.origins = map[string]Origin{}
-	l := &loader{config: c, keys: keys(c)}
+	c.sources = map[string]source{}
+	l := &loader{config: c, keys: keys()}
 	variables := l.split(env)
 	l.file(variables[fileVariable])
 	l.variables(variables)
@@ -95,24 +104,33 @@ func (l *loader) variables(set map[string]string) {
 		if name == fileVariable {
 			continue
 		}
-		if k, ok := l.byEnv(name); ok {
-			l.assign(k, set[name], OriginEnv, name)
-			continue
+		base, file := strings.CutSuffix(name, "_FILE")
+		if f, ok := l.variable(name); ok {
+			l.assign(f.Key, set[name], source{OriginEnv, name})
+		} else if f, ok := l.variable(base); ok && file && l.secret(f.Key) {
+			l.secretFile(f, name, set)
+		} else {
+			l.unboundVariable(name, set[name])
 		}
-		if base, ok := strings.CutSuffix(name, "_FILE"); ok {
-			if k, ok := l.byEnv(base); ok && k.secret() {
-				l.secretFile(k, name, set)
-				continue
-			}
-		}
-		l.unboundVariable(name, set[name])
 	}
 }
 
+// variable finds the key that a variable sets.
+func (l *loader) variable(name string) (spec.Field, bool) {
+	for _, f := range l.keys {
+		if f.Env == name {
+			return f, true
+		}
+	}
+	return spec.Field{}, false
+}
+
+func (l *loader) secret(key string) bool { return l.keys.Type(key) == reflect.TypeFor[Secret]() }
+
 // secretFile reads a secret from the file that its variable's twin names.
-func (l *loader) secretFile(k key, name string, set map[string]string) {
-	if _, both := set[k.env]; both {
-		l.faultf("%s and %s are both set; set one of them", k.env, name)
+func (l *loader) secretFile(f spec.Field, name string, set map[string]string) {
+	if _, both := set[f.Env]; both {
+		l.faultf("%s and %s are both set; set one of them", f.Env, name)
 		return
 	}
 	data, err := readBounded(set[name])
@@ -125,7 +143,7 @@ func (l *loader) secretFile(k key, name string, set map[string]string) {
 		l.faultf("%s: the file %q is empty", name, set[name])
 		return
 	}
-	l.assign(k, value, OriginEnv, name)
+	l.assign(f.Key, value, source{OriginEnv, name})
 }
 
 func readBounded(path string) ([]byte, error) {
@@ -142,8 +160,8 @@ func readBounded(path string) ([]byte, error) {
 }
 
 func (l *loader) unboundVariable(name, value string) {
-	if s, ok := sectionOf(envSection(name)); ok {
-		l.unused = append(l.unused, unused{name, s})
+	if section := sectionOf(envSection(name)); section != "" {
+		l.unused = append(l.unused, unused{name, section})
 		return
 	}
 	message := "no key has this variable"
@@ -157,10 +175,10 @@ func (l *loader) unboundVariable(name, value string) {
 
 func (l *loader) variableNames() []string {
 	names := []string{fileVariable}
-	for _, k := range l.keys {
-		names = append(names, k.env)
-		if k.secret() {
-			names = append(names, k.env+"_FILE")
+	for _, f := range l.keys {
+		names = append(names, f.Env)
+		if l.secret(f.Key) {
+			names = append(names, f.Env+"_FILE")
 		}
 	}
 	return names
@@ -168,22 +186,21 @@ func (l *loader) variableNames() []string {
 
 func (l *loader) flags(flags map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		if k, ok := l.byName(name); ok {
-			l.assign(k, flags[name], OriginFlag, "flag for "+name)
+		if _, ok := l.keys.Lookup(name); !ok {
+			l.faultf("flag for %s: no such key", name)
 			continue
 		}
-		l.faultf("flag for %s: no such key", name)
+		l.assign(name, flags[name], source{OriginFlag, "flag for " + name})
 	}
 }
 
-// assign sets a key from text. what names the source in a fault; a secret's
-// value is never part of one.
-func (l *loader) assign(k key, text string, origin Origin, what string) {
-	if err := setText(k, text); err != nil {
-		l.faultf("%s: %v", what, err)
+// assign sets a key from text. A secret's value is never part of a fault.
+func (l *loader) assign(key, text string, from source) {
+	if err := l.keys.Set(l.config, key, text); err != nil {
+		l.faultf("%s: %v", from.name, err)
 		return
 	}
-	l.config.origins[k.name] = origin
+	l.config.sources[key] = from
 }
 
 // complete fills in what is computed.
@@ -198,22 +215,6 @@ func (l *loader) complete() {
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // never fails
 	l.config.InstanceID = host + "-" + hex.EncodeToString(random)
-}
-
-func (l *loader) byEnv(name string) (key, bool) {
-	i := slices.IndexFunc(l.keys, func(k key) bool { return k.env == name })
-	if i < 0 {
-		return key{}, false
-	}
-	return l.keys[i], true
-}
-
-func (l *loader) byName(name string) (key, bool) {
-	i := slices.IndexFunc(l.keys, func(k key) bool { return k.name == name })
-	if i < 0 {
-		return key{}, false
-	}
-	return l.keys[i], true
 }
 
 // serviceLink reports whether Kubernetes would inject such a variable for a

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 // dirSet is the one variable without which nothing starts.
@@ -51,7 +53,7 @@ func TestDefaults(t *testing.T) {
 	want := Default()
 	want.Settings.Dir = "/etc/wavehouse"
 	want.InstanceID = c.InstanceID
-	want.origins = c.origins
+	want.sources = c.sources
 	assert.Equal(t, want, c)
 	host, _ := os.Hostname()
 	assert.Regexp(t, "^"+host+"-[0-9a-f]{8}$", c.InstanceID)
@@ -126,7 +128,7 @@ func TestFileFaults(t *testing.T) {
 		{"server:\n  port:\n", `config.yaml:2: server.port: the key has no value; write "" for an empty one or leave the key out`},
 		{"server:\n  port: [1]\n", "config.yaml:2: server.port: want one value here"},
 		{"server:\n  port: 8o80\n", `config.yaml:2: server.port: "8o80" is not a whole number`},
-		{"server:\n  port: 70000\n", "server.port: want 0 to 65535, not 70000"},
+		{"server:\n  port: 70000\n", "config.yaml:2: server.port: want 0 to 65535"},
 		{"server:\n  shutdown_timeout: 10\n", `config.yaml:2: server.shutdown_timeout: "10" is not a duration: want a number with a unit, like "90s", "12h" or "7d"`},
 		{"cache: {local: {max_bytes: 1.5}}\n", `config.yaml:1: cache.local.max_bytes: "1.5" is not a size: want a number with a unit, like "512MiB" or "1GB"`},
 		{"prometheus: {enabled: yes}\n", `config.yaml:1: prometheus.enabled: "yes" is neither true nor false`},
@@ -162,17 +164,19 @@ func TestVariableFaults(t *testing.T) {
 		{"WH_SERVER_PORT=", `WH_SERVER_PORT: "" is not a whole number`},
 		{"WH_DATA_DIR_FILE=/x", "WH_DATA_DIR_FILE: no key has this variable; did you mean WH_DATA_DIR?"},
 		{"WH_ROLES=api", "roles: the embedded queue lives in one process, which needs all of api, ingest and sweeper; name all three, or change mq.backend"},
-		{"WH_INSTANCE_ID=a b", "instance_id: want 1 to 256 printable ASCII characters without spaces"},
-		{"WH_OTEL_SAMPLE_RATIO=2", "otel.sample_ratio: want 0 to 1"},
-		{"WH_OTEL_SAMPLE_RATIO=NaN", "otel.sample_ratio: want 0 to 1"},
+		{"WH_SERVER_OPS_PORT=65536", "WH_SERVER_OPS_PORT: want 0 to 65535"},
+		{"WH_OTEL_SERVICE_NAME=", "WH_OTEL_SERVICE_NAME: must not be empty; leave the key out for its default"},
+		{"WH_INSTANCE_ID=a b", "instance_id: want printable ASCII characters without spaces"},
+		{"WH_OTEL_SAMPLE_RATIO=2", "WH_OTEL_SAMPLE_RATIO: want 0 to 1"},
+		{"WH_OTEL_SAMPLE_RATIO=NaN", "WH_OTEL_SAMPLE_RATIO: want 0 to 1"},
 		{"WH_PROMETHEUS_PATH=metrics", `prometheus.path: want a path like /metrics, not "metrics"`},
 		{"WH_PROMETHEUS_PATH=/v1/metrics", `prometheus.path: "/v1/metrics" lies among the API's own routes; choose another or set prometheus.port`},
-		{"WH_PROMETHEUS_PORT=-1", "prometheus.port: want 0 to 65535, not -1"},
-		{"WH_SERVER_SHUTDOWN_TIMEOUT=0", "server.shutdown_timeout: want more than 0 and at most 1h"},
-		{"WH_DEDUPE_LEASE=1ms", "dedupe.lease: want 1s to 40s"},
-		{"WH_DEDUPE_LEASE=41s", "dedupe.lease: want 1s to 40s"},
-		{"WH_CACHE_LOCAL_MAX_BYTES=5", "cache.local.max_bytes: want at least 1MiB"},
-		{"WH_CH_MAX_TOTAL_CONNS=-1", "clickhouse.max_total_conns: want 0 (no ceiling) or more"},
+		{"WH_PROMETHEUS_PORT=-1", "WH_PROMETHEUS_PORT: want 0 to 65535"},
+		{"WH_SERVER_SHUTDOWN_TIMEOUT=0", "WH_SERVER_SHUTDOWN_TIMEOUT: want 1ms to 1h"},
+		{"WH_DEDUPE_LEASE=1ms", "WH_DEDUPE_LEASE: want 1s to 40s"},
+		{"WH_DEDUPE_LEASE=41s", "WH_DEDUPE_LEASE: want 1s to 40s"},
+		{"WH_CACHE_LOCAL_MAX_BYTES=5", "WH_CACHE_LOCAL_MAX_BYTES: want at least 1MiB"},
+		{"WH_CH_MAX_TOTAL_CONNS=-1", "WH_CH_MAX_TOTAL_CONNS: want at least 0"},
 	} {
 		assert.Equal(t, []string{c.want}, faultsOf(t, []string{dirSet, c.variable}, nil), c.variable)
 	}
@@ -240,7 +244,7 @@ func TestSecretsNeverPrint(t *testing.T) {
 	out.Write(marshalled)
 	fmt.Fprintf(&out, "%v %+v %#v %s %q", c, c, c, c.Auth.JWTSecret, c.Auth.JWTSecret)
 	assert.NotContains(t, out.String(), "hunter2")
-	assert.Contains(t, out.String(), mask)
+	assert.Contains(t, out.String(), spec.Mask)
 	assert.Empty(t, Secret("").String())
 }
 
@@ -263,5 +267,5 @@ func TestEffectiveShowsValueAndOrigin(t *testing.T) {
 	var settings []setting
 	require.NoError(t, json.Unmarshal([]byte(list.String()), &settings))
 	assert.Contains(t, settings, setting{"settings.dir", "/etc/wavehouse", OriginEnv})
-	assert.Len(t, settings, len(keys(Default())))
+	assert.Len(t, settings, len(keys()))
 }

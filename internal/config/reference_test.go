@@ -4,12 +4,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 var update = flag.Bool("update", false, "write the generated files anew")
@@ -51,19 +54,21 @@ func TestSampleLoadsToTheDefaults(t *testing.T) {
 		for _, s := range c.effective() {
 			assert.Equal(t, origin, s.Origin, s.Key)
 		}
-		c.origins, c.InstanceID = nil, ""
+		c.sources, c.InstanceID = nil, ""
 		assert.Equal(t, Default(), c)
 	}
 }
 
 func TestEveryKeyIsDocumentedAndNamedOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, k := range keys(Default()) {
-		assert.NotEmpty(t, k.doc, k.name)
-		assert.True(t, strings.HasPrefix(k.env, "WH_"), k.name)
-		assert.False(t, seen[k.name] || seen[k.env], k.name)
-		seen[k.name], seen[k.env] = true, true
-		assert.Contains(t, Reference(), "| `"+k.name+"` | `"+k.env+"` |")
-		require.NotPanics(t, func() { _ = k.text() })
+	keys().Each(Default(), func(f spec.Field, _ reflect.Value) {
+		assert.NotEmpty(t, f.Doc, f.Key)
+		assert.True(t, strings.HasPrefix(f.Env, "WH_"), f.Key)
+		assert.False(t, seen[f.Key] || seen[f.Env], f.Key)
+		seen[f.Key], seen[f.Env] = true, true
+		assert.Contains(t, Reference(), "| `"+f.Key+"` | `"+f.Env+"` |")
+	})
+	for _, f := range fields {
+		assert.True(t, seen[f.Key], "%s has no place in a Config", f.Key)
 	}
 }

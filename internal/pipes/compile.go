@@ -12,25 +12,12 @@ import (
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
-// Bounds of pipes.json.
-const (
-	maxPipes      = 1000
-	maxName       = 128      // bytes
-	maxSQL        = 64 << 10 // bytes
-	maxParameters = 100
-	maxReads      = 100
-)
-
 // Compile checks doc and compiles it. All faults are returned at once, each with
 // its JSON path; the set is nil when there is one. roles are those of
 // roles.json; nil leaves the roles unchecked. written reports whether the
 // document has a value at a path.
 func Compile(doc *Document, roles []string, written func(path string) bool) (s *Set, faults, warnings []strictjson.Fault) {
 	c := &compiler{roles: roles, written: written, set: &Set{byName: map[string]*Pipe{}}}
-	if n := len(doc.Pipes); n > maxPipes {
-		c.fault("pipes", "want at most %d pipes, not %d", maxPipes, n)
-		return nil, c.faults, nil
-	}
 	for i := range doc.Pipes {
 		c.pipe(strictjson.Index("pipes", i), doc.Pipes[i])
 	}
@@ -79,8 +66,6 @@ func (c *compiler) name(path, name string) {
 	switch {
 	case name == "":
 		c.fault(path, "a pipe must have a name")
-	case len(name) > maxName:
-		c.fault(at, "a pipe's name has at most %d bytes", maxName)
 	case !pipeName(name):
 		c.fault(at, "the name %q cannot be in a URL as it is: want letters, digits, _, - and dots, and a letter, a digit or _ first", name)
 	case c.set.byName[name] != nil:
@@ -105,9 +90,6 @@ func (c *compiler) allowedRoles(path string, roles []string) {
 }
 
 func (c *compiler) reads(path string, tables []string) {
-	if len(tables) > maxReads {
-		c.fault(path, "want at most %d tables, not %d", maxReads, len(tables))
-	}
 	for i, table := range tables {
 		if table == "" {
 			c.fault(strictjson.Index(path, i), "a table must have a name")
@@ -119,17 +101,12 @@ func (c *compiler) reads(path string, tables []string) {
 func reservedNames() []string { return []string{"jwt", "tenant"} }
 
 func (c *compiler) parameters(path string, p *Pipe) {
-	declared := p.definition.Parameters
-	if len(declared) > maxParameters {
-		c.fault(path, "want at most %d parameters, not %d", maxParameters, len(declared))
-		return
-	}
-	for i, d := range declared {
+	for i, d := range p.definition.Parameters {
 		at := strictjson.Index(path, i)
 		switch name := strictjson.Join(at, "name"); {
 		case d.Name == "":
 			c.fault(at, "a parameter must have a name")
-		case !simpleName(d.Name) || len(d.Name) > maxName:
+		case !simpleName(d.Name):
 			c.fault(name, "the name %q is not letters, digits and _", d.Name)
 		case slices.Contains(reservedNames(), d.Name):
 			c.fault(name, "the name %q has a meaning of its own in placeholders", d.Name)
@@ -190,10 +167,6 @@ func (c *compiler) unused(path string, p *Pipe) {
 // statement cuts the SQL at its placeholders.
 func (c *compiler) statement(path string, p *Pipe) {
 	sql := p.definition.SQL
-	if len(sql) > maxSQL {
-		c.fault(path, "want at most %d bytes of SQL", maxSQL)
-		return
-	}
 	tokens := meaningful(sql, scan(sql))
 	if len(tokens) == 0 {
 		c.fault(path, "a pipe must have a statement")

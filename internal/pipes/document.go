@@ -2,7 +2,11 @@
 // name, with typed parameters that are bound and never spliced.
 package pipes
 
-import "time"
+import (
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
+)
 
 // Document is pipes.json as written.
 type Document struct {
@@ -34,5 +38,26 @@ type Parameter struct {
 // CacheRule is how long answers are kept.
 type CacheRule struct {
 	// TTL bounds it; absent leaves it to the server, zero keeps nothing.
-	TTL *time.Duration `json:"ttl" unit:"s"`
+	TTL *time.Duration `json:"ttl"`
+}
+
+// Fields describes the keys of pipes.json, and bounds them.
+func Fields() spec.Of[Document] {
+	const pipe, parameter = "pipes[].", "pipes[].parameters[]."
+	return []spec.Field{
+		{Key: "pipes", Max: "1000", Doc: "Named SQL statements with parameters."},
+		{Key: pipe + "name", Max: "128", Doc: "The name in the path of its route."},
+		{Key: pipe + "description", Doc: "For people."},
+		{Key: pipe + "sql", Max: "65536", Doc: "One statement; `{{name}}` stands for a parameter."},
+		{Key: pipe + "parameters", Max: "100", Doc: "What a caller gives."},
+		{Key: parameter + "name", Max: "128", Doc: "The name in the statement and in the request."},
+		{Key: parameter + "type", Doc: "What a value must be."},
+		{Key: parameter + "required", Doc: "Whether a request without it is refused."},
+		{Key: parameter + "default", Doc: "The value when a request has none."},
+		{Key: parameter + "description", Doc: "For people."},
+		{Key: pipe + "allowed_roles", Doc: "The roles that may run it, besides the admin role."},
+		{Key: pipe + "cache", Doc: "How long answers are kept."},
+		{Key: pipe + "cache.ttl", Unit: "s", Doc: "The longest; left out is up to the server, 0 keeps nothing."},
+		{Key: pipe + "reads", Max: "100", Doc: "The tables that the answer depends on, where the statement does not show them."},
+	}
 }

@@ -117,10 +117,6 @@ func (c *compiler) selects(path, role string, doc *SelectDocument) *SelectGrant 
 	c.columns(path, doc.AllowColumns, doc.DenyColumns)
 	c.aggregations(strictjson.Join(path, "allowed_aggregations"), doc.AllowedAggregations)
 	c.aggregations(strictjson.Join(path, "denied_aggregations"), doc.DeniedAggregations)
-	c.notNegative(strictjson.Join(path, "max_rows"), int64(doc.MaxRows))
-	c.notNegative(strictjson.Join(path, "max_execution_time"), int64(doc.MaxExecutionTime))
-	c.notNegative(strictjson.Join(path, "max_rows_to_read"), doc.MaxRowsToRead)
-	c.notNegative(strictjson.Join(path, "max_memory_usage"), doc.MaxMemoryUsage)
 	g := newSelectGrant(role, doc, filter)
 	if g.columns.none() {
 		c.warn(path, "the role may read no column, so it may not read the table at all")
@@ -159,11 +155,5 @@ func (c *compiler) aggregations(path string, names []string) {
 		if !knownAggregation(name) {
 			c.fault(strictjson.Index(path, i), "unknown aggregation %q: want one of %s", name, strings.Join(Aggregations(), ", "))
 		}
-	}
-}
-
-func (c *compiler) notNegative(path string, n int64) {
-	if n < 0 {
-		c.fault(path, "must not be negative")
 	}
 }

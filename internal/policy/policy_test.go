@@ -22,10 +22,13 @@ func load(t testing.TB, text string, roles ...string) *policy.Policy {
 func compile(t testing.TB, text string, roles ...string) (p *policy.Policy, faults, warnings []strictjson.Fault) {
 	t.Helper()
 	var doc policy.Document
-	if faults := strictjson.Decode([]byte(text), &doc); len(faults) > 0 {
-		return nil, faults, nil
+	read, faults := strictjson.Parse([]byte(text))
+	faults = append(faults, policy.Fields().Decode(read, &doc)...)
+	p, meant, warnings := policy.Compile(&doc, roles)
+	if len(faults) > 0 {
+		p = nil
 	}
-	return policy.Compile(&doc, roles)
+	return p, append(faults, meant...), warnings
 }
 
 func TestColumnsOfAGrant(t *testing.T) {

@@ -101,7 +101,7 @@ func Load(path string) (*Suite, []settings.Finding, error) {
 	s := &Suite{File: filepath.Base(path), tables: map[string]*schema.Table{}}
 	var document suiteDocument
 	doc, faults := strictjson.Parse(data)
-	faults = append(faults, doc.Decode(&document, "$schema", "$comment")...)
+	faults = append(faults, doc.Decode(&document, strictjson.Rules{Annotated: true})...)
 	s.doc, s.tests = doc, document.Tests
 	if len(faults) == 0 {
 		faults = s.check(&document)

@@ -17,18 +17,10 @@ import (
 // would end inside the queue's own memory of message ids.
 const minRetention = 2 * time.Minute
 
-// Bounds of config.json's lists.
-const (
-	maxHeaders = 64
-	maxOrigins = 1000
-)
-
-// checkConfig holds config.json against what its types do not say. It completes
-// values that follow from others.
+// checkConfig holds config.json against what the table of keys does not say. It
+// completes values that follow from others.
 func checkConfig(s *source, c *Config) {
-	checkBounds(s, c)
 	checkAddress(s, &c.ClickHouse)
-	checkNames(s, c)
 	checkConns(s, &c.ClickHouse)
 	checkTLS(s, &c.ClickHouse)
 	checkHeaders(s, c.ClickHouse.Headers)
@@ -53,25 +45,6 @@ func checkAddress(s *source, ch *ClickHouse) {
 	}
 	if ch.Protocol == "http" && port != "9000" && port != "9440" && int(n) != ch.HTTPPort {
 		s.warn("clickhouse.addr", fmt.Sprintf("port %s is not used: the protocol is http, whose port is http_port (%d)", port, ch.HTTPPort))
-	}
-}
-
-// checkNames refuses empty names where something must be named.
-func checkNames(s *source, c *Config) {
-	for path, name := range map[string]string{
-		"clickhouse.database": c.ClickHouse.Database,
-		"clickhouse.username": c.ClickHouse.Username,
-		"auth.role_claim":     c.Auth.RoleClaim,
-		"dedupe.id_field":     c.Dedupe.IDField,
-	} {
-		if name == "" {
-			s.error(path, "must not be empty; leave the key out for its default")
-		}
-	}
-	for table, over := range c.Dedupe.Tables {
-		if over.IDField != nil && *over.IDField == "" {
-			s.error(strictjson.Join("dedupe.tables", table)+".id_field", "must not be empty")
-		}
 	}
 }
 
@@ -113,10 +86,6 @@ func checkTLS(s *source, ch *ClickHouse) {
 // checkHeaders refuses headers that would carry credentials, pick another
 // database, or break the request's framing.
 func checkHeaders(s *source, headers map[string]string) {
-	if len(headers) > maxHeaders {
-		s.error("clickhouse.headers", fmt.Sprintf("want at most %d headers, not %d", maxHeaders, len(headers)))
-		return
-	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		path := strictjson.Join("clickhouse.headers", name)
@@ -188,10 +157,6 @@ func has[V any](m map[string]V, key string) bool {
 
 func checkOrigins(s *source, origins []string) {
 	const path = "cors.allowed_origins"
-	if len(origins) > maxOrigins {
-		s.error(path, fmt.Sprintf("want at most %d origins, not %d", maxOrigins, len(origins)))
-		return
-	}
 	for i, origin := range origins {
 		if origin != "*" && !validOrigin(origin) {
 			s.error(strictjson.Index(path, i), fmt.Sprintf(`want "*" or an origin like "https://app.example.com", not %q`, origin))

@@ -11,10 +11,35 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// compiler judges the four files of one tenant.
+// Snapshot is what one tenant is served by: four files read at one moment. It
+// is immutable; a request takes its tenant's once and keeps it to the end.
+type Snapshot struct {
+	Tenant tenant.ID
+	Config Config
+	Policy *policy.Policy
+	// Pipes are those of pipes.json.
+	Pipes *pipes.Set
+	// Roles are those of roles.json, in its order.
+	Roles []string
+	// Hash tells the content of the four files from any other: replicas with
+	// the same files have the same hash.
+	Hash      string
+	AdoptedAt time.Time
+
+	document *policy.Document
+}
+
+// PolicyDocument returns policies.json as it was written, for a snapshot of
+// Validate; a Registry's snapshots do not keep it and return nil. It is shared
+// and must not be changed.
+func (s *Snapshot) PolicyDocument() *policy.Document { return s.document }
+
+// compiler judges the four files of one tenant. A file with faults is judged as
+// far as it was read, so that everything wrong is found at once.
 type compiler struct {
-	sources map[string]*source
+	content content
 	docs    documents
+	sources []*source
 	policy  *policy.Policy
 	pipeSet *pipes.Set
 	// rolesKnown: roles.json could be read, so a role that it does not name is
@@ -25,19 +50,14 @@ type compiler struct {
 // compile turns what was read to a tenant's snapshot; it is nil when there is an
 // error among the findings.
 func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
-	k := &compiler{sources: map[string]*source{}, docs: documents{config: DefaultConfig()}}
-	for name, data := range c.files {
-		k.sources[name] = &source{name: name, data: data}
-	}
+	k := &compiler{content: c, docs: documents{config: DefaultConfig()}}
 	k.roles()
 	k.config()
 	k.policies()
 	k.pipes()
 	findings := slices.Clone(c.findings)
-	for _, name := range fileNames() {
-		if s := k.sources[name]; s != nil {
-			findings = append(findings, s.findings...)
-		}
+	for _, s := range k.sources {
+		findings = append(findings, s.findings...)
 	}
 	sortFindings(findings)
 	findings = bounded(findings)
@@ -50,35 +70,18 @@ func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
 	}, findings
 }
 
-// open decodes a file. It returns nil when the file is missing or cannot be
-// judged any further.
-func (k *compiler) open(name string, into any) *source {
-	s := k.sources[name]
-	if s == nil || !s.decode(into) {
-		return nil
-	}
-	return s
-}
-
 func (k *compiler) roles() {
-	s := k.open(fileRoles, &k.docs.roles)
+	s := open(k, fileRoles, roleFields, &k.docs.roles)
 	if s == nil {
 		return
 	}
-	k.rolesKnown = true
-	roles := k.docs.roles.Roles
-	if len(roles) > maxRoles {
-		s.error("roles", fmt.Sprintf("want at most %d roles, not %d", maxRoles, len(roles)))
-		return
-	}
+	k.rolesKnown = len(s.unread) == 0 || s.doc.Has("roles") && !s.follows("roles")
 	seen := map[string]bool{}
-	for i, role := range roles {
+	for i, role := range k.docs.roles.Roles {
 		path := strictjson.Index("roles", i)
 		switch {
 		case role == "":
 			s.error(path, "a role must have a name")
-		case len(role) > maxRoleName:
-			s.error(path, fmt.Sprintf("a role's name has at most %d bytes", maxRoleName))
 		case seen[role]:
 			s.error(path, fmt.Sprintf("the role %q is named twice", role))
 		}
@@ -87,15 +90,13 @@ func (k *compiler) roles() {
 }
 
 func (k *compiler) config() {
-	s := k.open(fileConfig, &k.docs.config)
-	if s == nil {
-		return
+	if s := open(k, fileConfig, keys(), &k.docs.config); s != nil {
+		checkConfig(s, &k.docs.config)
 	}
-	checkConfig(s, &k.docs.config)
 }
 
 func (k *compiler) policies() {
-	s := k.open(filePolicies, &k.docs.policies)
+	s := open(k, filePolicies, policy.Fields(), &k.docs.policies)
 	if s == nil {
 		return
 	}
@@ -104,8 +105,8 @@ func (k *compiler) policies() {
 		roles = rolesUsed(&k.docs.policies)
 	}
 	compiled, faults, warnings := policy.Compile(&k.docs.policies, roles)
-	s.findings = append(s.findings, fromFaults(SeverityError, s.name, s.doc, faults)...)
-	s.findings = append(s.findings, fromFaults(SeverityWarning, s.name, s.doc, warnings)...)
+	s.addAll(SeverityError, faults)
+	s.addAll(SeverityWarning, warnings)
 	k.policy = compiled
 }
 
@@ -123,4 +124,19 @@ func rolesUsed(doc *policy.Document) []string {
 		}
 	}
 	return roles
+}
+
+func (k *compiler) pipes() {
+	s := open(k, filePipes, pipes.Fields(), &k.docs.pipes)
+	if s == nil {
+		return
+	}
+	var roles []string
+	if k.rolesKnown {
+		roles = append([]string{}, k.docs.roles.Roles...)
+	}
+	compiled, faults, warnings := pipes.Compile(&k.docs.pipes, roles, s.doc.Has)
+	s.addAll(SeverityError, faults)
+	s.addAll(SeverityWarning, warnings)
+	k.pipeSet = compiled
 }

@@ -4,15 +4,16 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 // AllTables is the name under which a section's "tables" holds for every table;
 // an entry of the table's own wins, key by key.
 const AllTables = "*"
 
-// Config is config.json with its defaults filled in. Besides the tags of
-// strictjson, min and max bound a value (inclusive, written like the value) and
-// enum lists what it may be. It is immutable once in a Snapshot.
+// Config is config.json with its defaults filled in. What its keys mean is in
+// the table of keys. It is immutable once in a Snapshot.
 type Config struct {
 	ClickHouse ClickHouse `json:"clickhouse"`
 	Auth       Auth       `json:"auth"`
@@ -30,16 +31,16 @@ type Config struct {
 // is boot configuration.
 type ClickHouse struct {
 	Addr         string            `json:"addr"` // a host, and perhaps the port of the native protocol
-	Protocol     string            `json:"protocol" enum:"http,native"`
-	HTTPPort     int               `json:"http_port" min:"1" max:"65535"`
-	HTTPScheme   string            `json:"http_scheme" enum:"http,https"`
+	Protocol     string            `json:"protocol"`
+	HTTPPort     int               `json:"http_port"`
+	HTTPScheme   string            `json:"http_scheme"`
 	Database     string            `json:"database"`
 	Username     string            `json:"username"`
-	QueryTimeout time.Duration     `json:"query_timeout" unit:"s" min:"1s" max:"1h"`
+	QueryTimeout time.Duration     `json:"query_timeout"`
 	TLS          TLS               `json:"tls"`
 	Headers      map[string]string `json:"headers"`
-	MaxOpenConns int               `json:"max_open_conns" min:"1" max:"10000"`
-	MaxIdleConns int               `json:"max_idle_conns" min:"0" max:"10000"`
+	MaxOpenConns int               `json:"max_open_conns"`
+	MaxIdleConns int               `json:"max_idle_conns"`
 }
 
 // TLS is the encryption of native connections, and the certificates of both
@@ -66,7 +67,7 @@ type Dedupe struct {
 	Enabled   bool                   `json:"enabled"`
 	IDField   string                 `json:"id_field"`
 	RequireID bool                   `json:"require_id"`
-	Retention time.Duration          `json:"retention" unit:"text"` // 0 is for ever
+	Retention time.Duration          `json:"retention"` // 0 is for ever
 	Tables    map[string]DedupeTable `json:"tables"`
 }
 
@@ -75,7 +76,7 @@ type DedupeTable struct {
 	Enabled   *bool          `json:"enabled"`
 	IDField   *string        `json:"id_field"`
 	RequireID *bool          `json:"require_id"`
-	Retention *time.Duration `json:"retention" unit:"text"`
+	Retention *time.Duration `json:"retention"`
 }
 
 // DLQ says whether rows that ClickHouse refuses are parked.
@@ -98,16 +99,16 @@ type Ingest struct {
 
 // Flush is when a batch is written: at the first of its three limits.
 type Flush struct {
-	MaxRows  int           `json:"max_rows" min:"1" max:"1000000"`
-	MaxBytes int64         `json:"max_bytes" size:"B" min:"1KiB" max:"1GiB"`
-	MaxWait  time.Duration `json:"max_wait" unit:"text" min:"1ms" max:"10m"`
+	MaxRows  int           `json:"max_rows"`
+	MaxBytes int64         `json:"max_bytes"`
+	MaxWait  time.Duration `json:"max_wait"`
 }
 
 // FlushTable overrides Flush for one table; nil is inherited.
 type FlushTable struct {
-	MaxRows  *int           `json:"max_rows" min:"1" max:"1000000"`
-	MaxBytes *int64         `json:"max_bytes" size:"B" min:"1KiB" max:"1GiB"`
-	MaxWait  *time.Duration `json:"max_wait" unit:"text" min:"1ms" max:"10m"`
+	MaxRows  *int           `json:"max_rows"`
+	MaxBytes *int64         `json:"max_bytes"`
+	MaxWait  *time.Duration `json:"max_wait"`
 }
 
 // IngestTable overrides Ingest for one table; nil is inherited.
@@ -120,40 +121,40 @@ type IngestTable struct {
 
 // IngestLimits is a token bucket for the tenant; a nil bound is none.
 type IngestLimits struct {
-	RowsPerSecond  *int   `json:"rows_per_second" min:"1"`
-	BytesPerSecond *int64 `json:"bytes_per_second" size:"B" min:"1B"`
-	Burst          *int   `json:"burst" min:"1"`
+	RowsPerSecond  *int   `json:"rows_per_second"`
+	BytesPerSecond *int64 `json:"bytes_per_second"`
+	Burst          *int   `json:"burst"`
 }
 
 // Query bounds what a query may ask for.
 type Query struct {
-	DefaultMaxRows  int           `json:"default_max_rows" min:"1" max:"100000000"`
-	TimestampBucket time.Duration `json:"timestamp_bucket_seconds" unit:"s" min:"1s" max:"1d"`
+	DefaultMaxRows  int           `json:"default_max_rows"`
+	TimestampBucket time.Duration `json:"timestamp_bucket_seconds"`
 	Limits          *QueryLimits  `json:"limits"` // nil is none
 }
 
 // QueryLimits bounds the tenant's queries; a nil bound is none.
 type QueryLimits struct {
-	Concurrent *int `json:"concurrent" min:"1"`
-	PerSecond  *int `json:"per_second" min:"1"`
+	Concurrent *int `json:"concurrent"`
+	PerSecond  *int `json:"per_second"`
 }
 
 // Schema says how often the tables are discovered.
 type Schema struct {
-	RefreshInterval time.Duration `json:"refresh_interval" unit:"s" min:"1s" max:"7d"`
+	RefreshInterval time.Duration `json:"refresh_interval"`
 }
 
 // Stream bounds the live streams.
 type Stream struct {
-	KeepaliveInterval time.Duration `json:"keepalive_interval" unit:"s" min:"1s" max:"1h"`
-	KeepaliveBuckets  int           `json:"keepalive_buckets" min:"1" max:"1000"`
-	GapWindow         time.Duration `json:"gap_window_minutes" unit:"m" min:"0" max:"30d"`
-	MaxSubscribers    int           `json:"max_subscribers" min:"1" max:"1000000"`
+	KeepaliveInterval time.Duration `json:"keepalive_interval"`
+	KeepaliveBuckets  int           `json:"keepalive_buckets"`
+	GapWindow         time.Duration `json:"gap_window_minutes"`
+	MaxSubscribers    int           `json:"max_subscribers"`
 }
 
 // MQ bounds the tenant's queue.
 type MQ struct {
-	MaxBytes int64 `json:"max_bytes_gb" size:"GB" min:"100KB" max:"1000000TB"`
+	MaxBytes int64 `json:"max_bytes_gb"`
 }
 
 // CORS says which web origins may call.
@@ -163,28 +164,21 @@ type CORS struct {
 
 // DefaultConfig is an empty config.json.
 func DefaultConfig() Config {
-	return Config{
-		ClickHouse: ClickHouse{
-			Addr: "localhost", Protocol: "http", HTTPPort: 8123, HTTPScheme: "http",
-			Database: "default", Username: "default", QueryTimeout: 30 * time.Second,
-			Headers: map[string]string{}, MaxOpenConns: 10, MaxIdleConns: 5,
-		},
-		Auth:   Auth{RoleClaim: "role"},
-		Dedupe: Dedupe{IDField: "event_id", Tables: map[string]DedupeTable{}},
-		DLQ:    DLQ{Enabled: true, Tables: map[string]DLQTable{}},
-		Ingest: Ingest{
-			Flush:  Flush{MaxRows: 50_000, MaxBytes: 16 << 20, MaxWait: time.Second},
-			Tables: map[string]IngestTable{},
-		},
-		Query:  Query{DefaultMaxRows: 10_000, TimestampBucket: time.Minute},
-		Schema: Schema{RefreshInterval: time.Minute},
-		Stream: Stream{
-			KeepaliveInterval: 30 * time.Second, KeepaliveBuckets: 3,
-			GapWindow: 15 * time.Minute, MaxSubscribers: 10_000,
-		},
-		MQ:   MQ{MaxBytes: 50e9},
-		CORS: CORS{AllowedOrigins: []string{"*"}},
+	var c Config
+	keys().Fill(&c)
+	return c
+}
+
+// Show renders the adopted config.json, defaults included, as JSON that would
+// be read back to the same settings, except that the values of
+// clickhouse.headers are hidden.
+func (c *Config) Show() ([]byte, error) {
+	shown := *c
+	shown.ClickHouse.Headers = map[string]string{}
+	for name := range c.ClickHouse.Headers {
+		shown.ClickHouse.Headers[name] = spec.Mask
 	}
+	return keys().Show(&shown)
 }
 
 // Flush returns when a batch of the table is written.

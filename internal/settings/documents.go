@@ -1,8 +1,12 @@
 package settings
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/spec"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -17,71 +21,19 @@ const (
 // fileNames lists the four files in the order in which they are reported.
 func fileNames() []string { return []string{fileConfig, filePolicies, filePipes, fileRoles} }
 
-// Keys that every file may have at its root: the schema for editors and a
-// comment for people, a string or a list of strings. They mean nothing here.
-const (
-	keySchema  = "$schema"
-	keyComment = "$comment"
-)
-
-// Bounds of roles.json.
-const (
-	maxRoles    = 1000
-	maxRoleName = 128 // bytes
-)
+// PolicyTestSuffix ends the names of policy tests. They may stand beside the
+// four files; the server does not read them.
+const PolicyTestSuffix = ".test.json"
 
 // rolesDocument is roles.json.
 type rolesDocument struct {
 	Roles []string `json:"roles"`
 }
 
-// source is one file's content and what reading it found.
-type source struct {
-	name     string
-	data     []byte
-	doc      *strictjson.Document
-	findings []Finding
-}
-
-func (s *source) error(path, message string) {
-	s.add(SeverityError, path, message)
-}
-
-func (s *source) warn(path, message string) {
-	s.add(SeverityWarning, path, message)
-}
-
-func (s *source) add(severity, path, message string) {
-	s.findings = append(s.findings, Finding{
-		Severity: severity, File: s.name, Path: path, Line: s.doc.Line(path), Message: message,
-	})
-}
-
-// decode reads the file into what into points to; it is not ok when the
-// content cannot be judged any further.
-func (s *source) decode(into any) (ok bool) {
-	doc, faults := strictjson.Parse(s.data)
-	s.doc = doc
-	faults = append(faults, doc.Decode(into, keySchema, keyComment)...)
-	s.findings = append(s.findings, fromFaults(SeverityError, s.name, doc, faults)...)
-	if len(faults) > 0 {
-		return false
-	}
-	s.rootKeys()
-	return true
-}
-
-// rootKeys checks the form of the keys that mean nothing.
-func (s *source) rootKeys() {
-	var schema string
-	if s.doc.Has(keySchema) && len(s.doc.DecodeAt(keySchema, &schema)) > 0 {
-		s.error(keySchema, "want a string")
-	}
-	var line string
-	var lines []string
-	if s.doc.Has(keyComment) && len(s.doc.DecodeAt(keyComment, &line)) > 0 && len(s.doc.DecodeAt(keyComment, &lines)) > 0 {
-		s.error(keyComment, "want a string or a list of strings")
-	}
+// roleFields lists the keys of roles.json.
+var roleFields = []spec.Field{
+	{Key: "roles", Max: "1000", Doc: "The roles that policies, pipes and tokens may name."},
+	{Key: "roles[]", Max: "128", Doc: "A name, exact and case-sensitive."},
 }
 
 // documents is a tenant's four files, decoded.
@@ -90,4 +42,101 @@ type documents struct {
 	policies policy.Document
 	pipes    pipes.Document
 	roles    rolesDocument
+}
+
+// schemaBase is where the schemas are published.
+const schemaBase = "https://raw.githubusercontent.com/wavehouse/wavehouse/main/docs/schemas/"
+
+// SchemaName returns the name of the published schema of one of the four files:
+// config.schema.json for config.json.
+func SchemaName(file string) string {
+	return strings.TrimSuffix(file, ".json") + ".schema.json"
+}
+
+// Schemas returns the JSON Schema of each of the four files by the name under
+// which it is published.
+func Schemas() (map[string][]byte, error) {
+	schemas := map[string][]byte{}
+	for file, write := range map[string]func(id, title string) ([]byte, error){
+		fileConfig:   keys().Schema,
+		filePolicies: policy.Fields().Schema,
+		filePipes:    pipes.Fields().Schema,
+		fileRoles:    spec.Of[rolesDocument](roleFields).Schema,
+	} {
+		name := SchemaName(file)
+		text, err := write(schemaBase+name, "WaveHouse "+file)
+		if err != nil {
+			return nil, err
+		}
+		schemas[name] = text
+	}
+	return schemas, nil
+}
+
+// Reference returns a table in Markdown of the keys of config.json below a
+// section like "clickhouse".
+func Reference(section string) string { return keys().Reference(section) }
+
+// source is one file's content and what reading it found.
+type source struct {
+	name     string
+	doc      *strictjson.Document
+	findings []Finding
+	// unread are the values that could not be read.
+	unread []strictjson.Fault
+}
+
+func (s *source) error(path, message string) { s.add(SeverityError, path, message) }
+
+func (s *source) warn(path, message string) { s.add(SeverityWarning, path, message) }
+
+// add keeps a finding, unless it only follows from a value that could not be
+// read.
+func (s *source) add(severity, path, message string) {
+	if s.follows(path) {
+		return
+	}
+	s.findings = append(s.findings, Finding{
+		Severity: severity, File: s.name, Path: path, Line: s.doc.Line(path), Message: message,
+	})
+}
+
+// follows reports whether what is found at path may only follow from a value
+// that could not be read.
+func (s *source) follows(path string) bool {
+	return slices.ContainsFunc(s.unread, func(f strictjson.Fault) bool { return f.Explains(path) })
+}
+
+func (s *source) addAll(severity string, faults []strictjson.Fault) {
+	for _, f := range faults {
+		s.add(severity, f.Path, f.Message)
+	}
+}
+
+// faults keeps what a reader of the file found, which knows the lines.
+func (s *source) faults(faults []strictjson.Fault) {
+	for _, f := range faults {
+		s.findings = append(s.findings, Finding{
+			Severity: SeverityError, File: s.name, Path: f.Path, Line: f.Line, Message: f.Message,
+		})
+	}
+}
+
+// open reads a file into what into points to. It returns nil when the file is
+// missing or was not read to its end.
+func open[T any](k *compiler, name string, fields spec.Of[T], into *T) *source {
+	data, ok := k.content.files[name]
+	if !ok {
+		return nil
+	}
+	doc, faults := strictjson.Parse(data)
+	s := &source{name: name, doc: doc}
+	k.sources = append(k.sources, s)
+	s.faults(faults)
+	s.unread = fields.Decode(doc, into)
+	s.faults(s.unread)
+	if !doc.Whole() {
+		return nil
+	}
+	return s
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
 // Severities of a finding.
@@ -63,21 +61,6 @@ func (e *FindingsError) Error() string {
 		}
 	}
 	return b.String()
-}
-
-// fromFaults turns what a reader of one file found to findings. A fault without
-// a line gets the one of its path.
-func fromFaults(severity, file string, doc *strictjson.Document, faults []strictjson.Fault) []Finding {
-	findings := make([]Finding, 0, len(faults))
-	for _, f := range faults {
-		if f.Line == 0 && doc != nil {
-			f.Line = doc.Line(f.Path)
-		}
-		findings = append(findings, Finding{
-			Severity: severity, File: file, Path: f.Path, Line: f.Line, Message: f.Message,
-		})
-	}
-	return findings
 }
 
 // sortFindings puts errors first, then the order of the files and their lines.

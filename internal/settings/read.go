@@ -93,7 +93,7 @@ func (c *content) unexpected(entries []entry) {
 // for nothing.
 func misplaced(e entry) string {
 	switch known := slices.Contains(fileNames(), e.name); {
-	case known, isPolicyTest(e):
+	case known, !e.dir && strings.HasSuffix(e.name, PolicyTestSuffix):
 		return ""
 	case e.dir:
 		return "a folder beside the four files: a settings directory is flat or nested, never both"

@@ -5,13 +5,16 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/pipes"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
 var update = flag.Bool("update", false, "write the published schemas anew")
@@ -29,7 +32,7 @@ func TestPublishedSchemasAreCurrent(t *testing.T) {
 		}
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)
-		assert.Equal(t, string(want), string(got), "%s is not current: run go test ./internal/settings -update", path)
+		assert.Equal(t, string(want), string(got), "%s is not current: run make generate", path)
 	}
 }
 
@@ -75,79 +78,68 @@ func TestSchemaOfPolicies(t *testing.T) {
 	}
 }
 
-// configPaths returns every key of config.json, with "*" for a table's name.
-func configPaths() []string {
-	var paths []string
-	var visit func(t reflect.Type, path string)
-	visit = func(t reflect.Type, path string) {
-		switch t.Kind() {
-		case reflect.Pointer:
-			visit(t.Elem(), path)
-		case reflect.Map:
-			if t.Elem().Kind() == reflect.Struct {
-				visit(t.Elem(), path+".*")
-			}
-		case reflect.Struct:
-			for i := range t.NumField() {
-				name := strings.TrimPrefix(path+"."+jsonName(t.Field(i)), ".")
-				paths = append(paths, name)
-				visit(t.Field(i).Type, name)
-			}
-		}
-	}
-	visit(reflect.TypeFor[Config](), "")
-	return paths
+func TestEveryKeyHasARowAndEveryRowAKey(t *testing.T) {
+	checkRows(t, keys())
+	checkRows(t, policy.Fields())
+	checkRows(t, pipes.Fields())
+	checkRows(t, spec.Of[rolesDocument](roleFields))
 }
 
-func TestEveryKeyIsDescribed(t *testing.T) {
-	described := descriptions()
-	for _, path := range configPaths() {
-		assert.NotEmpty(t, described[path], path)
-		delete(described, path)
+// checkRows holds a table against the struct that it describes.
+func checkRows[T any](t *testing.T, table spec.Of[T]) {
+	t.Helper()
+	described := map[string]bool{}
+	for _, f := range table {
+		assert.False(t, described[f.Key], "%s is there twice", f.Key)
+		described[f.Key] = true
 	}
-	assert.Empty(t, described, "descriptions of keys that do not exist")
-}
-
-// TestThePageNamesEveryKeyAndDefault holds docs/settings.md against the types.
-func TestThePageNamesEveryKeyAndDefault(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(docs, "settings.md"))
-	require.NoError(t, err)
-	schemas, err := Schemas()
+	text, err := table.Schema("", "")
 	require.NoError(t, err)
 	var root map[string]any
-	require.NoError(t, json.Unmarshal(schemas[SchemaName(fileConfig)], &root))
-	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*) \\|")
-	cells := map[string]string{}
-	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
-		cells[m[1]] = strings.TrimSpace(m[2])
-	}
-	for _, path := range configPaths() {
-		node, leaf := schemaNode(root, path)
-		if !leaf {
-			continue
+	require.NoError(t, json.Unmarshal(text, &root))
+	var visit func(node map[string]any, key string)
+	visit = func(node map[string]any, key string) {
+		if f, known := table.Lookup(key); key != "" && !strings.HasSuffix(key, "*") && !strings.HasSuffix(key, "[]") {
+			assert.True(t, known && f.Doc != "", "no row for %s", key)
 		}
-		cell, there := cells[strings.Replace(path, ".*.", ".<table>.", 1)]
-		assert.True(t, there, "no row for %s", path)
-		if want, ok := node["default"]; ok {
-			text, err := json.Marshal(want)
-			require.NoError(t, err)
-			assert.Equal(t, "`"+string(text)+"`", cell, path)
+		delete(described, key)
+		properties, _ := node["properties"].(map[string]any)
+		for name, inner := range properties {
+			if !strings.HasPrefix(name, "$") {
+				visit(inner.(map[string]any), strings.TrimPrefix(key+"."+name, "."))
+			}
+		}
+		if inner, ok := node["additionalProperties"].(map[string]any); ok {
+			visit(inner, key+".*")
+		}
+		if inner, ok := node["items"].(map[string]any); ok {
+			visit(inner, key+"[]")
 		}
 	}
+	visit(root, "")
+	assert.Empty(t, described, "rows of keys that do not exist")
 }
 
-// schemaNode finds a key in the schema, and whether it has no keys below.
-func schemaNode(root map[string]any, path string) (map[string]any, bool) {
-	node := root
-	for part := range strings.SplitSeq(path, ".") {
-		if part == "*" {
-			node, _ = node["additionalProperties"].(map[string]any)
-			continue
-		}
-		properties, _ := node["properties"].(map[string]any)
-		node, _ = properties[part].(map[string]any)
+// keysMark begins the keys of a section in docs/settings.md.
+var keysMark = regexp.MustCompile("(?s)<!-- keys of ([a-z]+), written by make generate -->\n.*?<!-- end -->")
+
+func TestThePageOfSettingsIsCurrent(t *testing.T) {
+	path := filepath.Join(docs, "settings.md")
+	page, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var sections []string
+	want := keysMark.ReplaceAllStringFunc(string(page), func(found string) string {
+		mark, _, _ := strings.Cut(found, "\n")
+		section := keysMark.FindStringSubmatch(found)[1]
+		sections = append(sections, section)
+		return mark + "\n" + Reference(section) + "<!-- end -->"
+	})
+	for _, f := range fields {
+		assert.Contains(t, sections, strings.Split(f.Key, ".")[0])
 	}
-	_, inner := node["properties"]
-	_, tables := node["additionalProperties"].(map[string]any)
-	return node, !inner && (!tables || strings.HasSuffix(path, "headers"))
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(page), "%s is not current: run make generate", path)
 }

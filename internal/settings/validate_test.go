@@ -76,7 +76,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"ingest": {"limits": {"rows_per_second": 0}}}`, `ingest.limits.rows_per_second: want at least 1`},
 		{`{"query": {"limits": {"concurrent": 0}}}`, `query.limits.concurrent: want at least 1`},
 		{`{"clickhouse": {"adr": "x"}}`, `clickhouse.adr: unknown key; did you mean "addr"?`},
-		{`{"clickhouse": {"protocol": "tcp"}}`, `clickhouse.protocol: want one of http, native, not "tcp"`},
+		{`{"clickhouse": {"protocol": "tcp"}}`, `clickhouse.protocol: "tcp" is not one of http, native`},
 		{`{"clickhouse": {"addr": ""}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not ""`},
 		{`{"clickhouse": {"addr": "localhost:"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "localhost:"`},
 		{`{"clickhouse": {"addr": "http://localhost"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "http://localhost"`},
@@ -85,7 +85,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"clickhouse": {"addr": "h:0"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "h:0"`},
 		{`{"clickhouse": {"addr": "u@h:9000"}}`, `clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "u@h:9000"`},
 		{`{"clickhouse": {"http_port": 65536}}`, `clickhouse.http_port: want 1 to 65535`},
-		{`{"clickhouse": {"http_scheme": "ftp"}}`, `clickhouse.http_scheme: want one of http, https, not "ftp"`},
+		{`{"clickhouse": {"http_scheme": "ftp"}}`, `clickhouse.http_scheme: "ftp" is not one of http, https`},
 		{`{"clickhouse": {"database": ""}}`, `clickhouse.database: must not be empty; leave the key out for its default`},
 		{`{"clickhouse": {"query_timeout": 0}}`, `clickhouse.query_timeout: want 1s to 1h`},
 		{`{"clickhouse": {"query_timeout": -5}}`, `clickhouse.query_timeout: -5 is negative`},
@@ -98,7 +98,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"clickhouse": {"headers": {"X-A": "x", "x-a": "y"}}}`, `clickhouse.headers.x-a: the header is there twice, in different case`},
 		{`{"auth": {"role_claim": ""}}`, `auth.role_claim: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"id_field": ""}}`, `dedupe.id_field: must not be empty; leave the key out for its default`},
-		{`{"dedupe": {"tables": {"a.b": {"id_field": ""}}}}`, `dedupe.tables["a.b"].id_field: must not be empty`},
+		{`{"dedupe": {"tables": {"a.b": {"id_field": ""}}}}`, `dedupe.tables["a.b"].id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"t": {"retention": "1m59s"}}}}`, `dedupe.tables.t.retention: want "0" (for ever) or at least 2m`},
 		{`{"dlq": {"tables": {"": {}}}}`, `dlq.tables[""]: a table must have a name`},
 		{`{"ingest": {"flush": {"max_rows": 0}}}`, `ingest.flush.max_rows: want 1 to 1000000`},
@@ -144,11 +144,11 @@ func TestListsAreBounded(t *testing.T) {
 		return strings.TrimSuffix(strings.Repeat(format+",", n), ",")
 	}
 	r := Validate(served().with("config.json", `{"cors": {"allowed_origins": [`+many(1001, `"https://a"`)+`]}}`).dir(t))
-	assert.Equal(t, []string{"config.json:1: error: cors.allowed_origins: want at most 1000 origins, not 1001"}, errorsOf(r.Findings))
+	assert.Equal(t, []string{"config.json:1: error: cors.allowed_origins: want at most 1000 entries, not 1001"}, errorsOf(r.Findings))
 	r = Validate(files{"roles.json": `{"roles": [` + many(1001, `"r"`) + `]}`}.dir(t))
-	assert.Equal(t, []string{"roles.json:1: error: roles: want at most 1000 roles, not 1001"}, errorsOf(r.Findings))
+	assert.Equal(t, []string{"roles.json:1: error: roles: want at most 1000 entries, not 1001"}, errorsOf(r.Findings))
 	r = Validate(files{"pipes.json": `{"pipes": [` + many(1001, `{}`) + `]}`}.dir(t))
-	assert.Contains(t, errorsOf(r.Findings), "pipes.json:1: error: pipes: want at most 1000 pipes, not 1001")
+	assert.Contains(t, errorsOf(r.Findings), "pipes.json:1: error: pipes: want at most 1000 entries, not 1001")
 	headers := `"a": "x"`
 	for range 64 {
 		headers += `,"a` + strings.Repeat("b", len(headers)%97) + `": "x"`
@@ -208,7 +208,7 @@ func TestRoles(t *testing.T) {
 		{`{"roles": ["a", ""]}`, `roles.json:1: error: roles[1]: a role must have a name`},
 		{`{"roles": ["a", "a"]}`, `roles.json:1: error: roles[1]: the role "a" is named twice`},
 		{`{"roles": "a"}`, `roles.json:1: error: roles: want an array, not a string`},
-		{`{"roles": ["` + strings.Repeat("r", 129) + `"]}`, `roles.json:1: error: roles[0]: a role's name has at most 128 bytes`},
+		{`{"roles": ["` + strings.Repeat("r", 129) + `"]}`, `roles.json:1: error: roles[0]: want at most 128 bytes, not 129`},
 		{`[]`, `roles.json:1: error: want an object, not an array`},
 	} {
 		assert.Equal(t, []string{c.want}, errorsOf(Validate(files{"roles.json": c.text}.dir(t)).Findings))
@@ -253,8 +253,45 @@ func TestEveryFindingInOnePass(t *testing.T) {
 		`extra.json: error: unexpected entry: only config.json, policies.json, pipes.json, roles.json, policy tests (*.test.json) and names that begin with a dot may be here`,
 		`pipes.json: error: the file is missing; {} is an empty one`,
 		`policies.json:1: error: there is a comma before the closing bracket`,
+		`policies.json:1: error: tables: want an object, not an array`,
 		`roles.json:1: error: the file begins with a byte order mark; save it as UTF-8 without one`,
 		`roles.json:1: error: the document is null; {} is an empty object`,
+	}, errorsOf(Validate(dir).Findings))
+}
+
+// What a file means is judged although there are faults in its form; what only
+// follows from such a fault is not reported.
+func TestFaultsOfFormHideNoMeaning(t *testing.T) {
+	dir := files{
+		"config.json": `{"clickhouse": {"http_port": 0, "addr": "h:0", "tls": {"cert_file": 5, "key_file": "k"}, "hedders": {}},
+"cors": {"allowed_origins": ["a", 1,]}, "mq": {}, "mq": {"max_bytes_gb": 0}}`,
+		"roles.json": `{"roles": ["viewer", ""], "more": 1}`,
+		"policies.json": `{"defualt_role": "viewer", "tables": {"t": {"nobody": {"select": {"max_rows": -1, "colums": [],
+"filter": {"a": {"eq": 1}}}}}},}`,
+		"pipes.json": `{"pipes": [{"name": 5, "sql": ""}, {"nmae": "p", "sql": "SELECT 1", "allowed_roles": ["reader"]}]}`,
+	}.dir(t)
+	assert.Equal(t, []string{
+		`config.json:1: error: clickhouse.addr: want a host, or host:port with the port of the native protocol, like localhost or localhost:9000, not "h:0"`,
+		`config.json:1: error: clickhouse.hedders: unknown key; did you mean "headers"?`,
+		`config.json:1: error: clickhouse.http_port: want 1 to 65535`,
+		`config.json:1: error: clickhouse.tls.cert_file: want a string, not a number`,
+		`config.json:2: error: cors.allowed_origins: there is a comma before the closing bracket`,
+		`config.json:2: error: cors.allowed_origins[0]: want "*" or an origin like "https://app.example.com", not "a"`,
+		`config.json:2: error: cors.allowed_origins[1]: want a string, not a number`,
+		`config.json:2: error: mq: the key is repeated`,
+		`config.json:2: error: mq.max_bytes_gb: want 100KB to 1000000TB`,
+		`pipes.json:1: error: pipes[0].name: want a string, not a number`,
+		`pipes.json:1: error: pipes[0].sql: a pipe must have a statement`,
+		`pipes.json:1: error: pipes[1].allowed_roles[0]: role "reader" is not in roles.json`,
+		`pipes.json:1: error: pipes[1].nmae: unknown key; did you mean "name"?`,
+		`policies.json:1: error: defualt_role: unknown key; did you mean "default_role"?`,
+		`policies.json:1: error: tables.t.nobody: role "nobody" is not in roles.json`,
+		`policies.json:1: error: tables.t.nobody.select.colums: unknown key`,
+		`policies.json:1: error: tables.t.nobody.select.max_rows: want at least 0`,
+		`policies.json:2: error: there is a comma before the closing bracket`,
+		`policies.json:2: error: tables.t.nobody.select.filter.a.eq: unknown operator "eq" in a filter; did you mean "_eq"?`,
+		`roles.json:1: error: more: unknown key`,
+		`roles.json:1: error: roles[1]: a role must have a name`,
 	}, errorsOf(Validate(dir).Findings))
 }
 

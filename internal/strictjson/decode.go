@@ -18,125 +18,121 @@ type Unmarshaler interface {
 	UnmarshalStrict(raw json.RawMessage) error
 }
 
+// Rules say about the values of a document what their types do not. A place is a
+// path with "*" for the keys of maps and "[]" for indexes.
+type Rules struct {
+	// Annotated: the root may have "$schema", a string, and "$comment", a string
+	// or a list of strings. They are for editors and people and mean nothing.
+	Annotated bool
+	// Unit returns the unit of a number where a duration or a size stands. A
+	// duration without one is only read from a string, an int64 without one is
+	// a plain number. nil is no units.
+	Unit func(place string) string
+	// Check returns what is wrong with a value that was read, "" for nothing;
+	// nil checks nothing.
+	Check func(place string, v reflect.Value) string
+}
+
 // Decode reads data into what into points to and returns every fault. Fields
 // that the document does not name keep their values, so a caller fills in
-// defaults first. After a fault the target may be filled in part and must not
-// be used.
+// defaults first. After a fault the target is filled in as far as it could be.
 //
-// Keys are those of the `json` struct tags and case matters. A time.Duration
-// needs a tag `unit:"s"` (any unit of package units, for a JSON number; a
-// string carries its own) or `unit:"text"` (a string, or the number 0); an
-// int64 that is a size takes `size:"MiB"` or `size:"text"` likewise. Null is a
-// fault except for any and json.RawMessage. Numbers in any are json.Number.
+// Keys are those of the `json` struct tags and case matters. Null is a fault
+// except for any and json.RawMessage. Numbers in any are json.Number.
 func Decode(data []byte, into any) []Fault {
 	doc, found := Parse(data)
-	return append(found, doc.Decode(into)...)
+	return append(found, doc.Decode(into, Rules{})...)
 }
 
 // Decode reads the document into what into points to, as the function of that
-// name does, without the faults that Parse already reported. Keys of the root
-// object listed in ignore are skipped.
-func (d *Document) Decode(into any, ignore ...string) []Fault {
-	if d.broken || d.root == nil {
-		return nil
-	}
+// name does, without the faults that Parse already reported.
+func (d *Document) Decode(into any, rules Rules) []Fault {
 	target := reflect.ValueOf(into)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		panic("strictjson: Decode needs a pointer")
 	}
-	c := &decoder{doc: d, ignore: ignore}
-	if d.root.kind == kindNull {
-		c.fault(d.root, "", "the document is null; {} is an empty object")
-		return c.faults.list
+	if !d.Whole() {
+		return nil
 	}
-	c.value(d.root, target.Elem(), "", "")
+	c := &decoder{doc: d, rules: rules, known: map[reflect.Type]map[string]int{}}
+	if d.root.kind == kindNull {
+		c.fault(d.root, "the document is null; {} is an empty object")
+	} else {
+		c.value(d.root, target.Elem())
+	}
 	return c.faults.list
 }
 
 type decoder struct {
 	doc    *Document
-	ignore []string
+	rules  Rules
+	trail  trail // of the value that is read
 	faults faults
 	// known are the fields of the struct types that were met.
 	known map[reflect.Type]map[string]int
 }
 
-func (c *decoder) fieldsOf(t reflect.Type) map[string]int {
-	known, ok := c.known[t]
-	if !ok {
-		if c.known == nil {
-			c.known = make(map[reflect.Type]map[string]int, 4)
-		}
-		known = fieldsOf(t)
-		c.known[t] = known
-	}
-	return known
-}
-
-// value stores n in v. tag is the struct tag of the field that v is, "" when it
-// is none.
-func (c *decoder) value(n *node, v reflect.Value, path string, tag reflect.StructTag) {
-	if c.special(n, v, path, tag) {
+// value stores n in v.
+func (c *decoder) value(n *node, v reflect.Value) {
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		c.value(n, v.Elem())
 		return
 	}
+	before := len(c.faults.list)
+	if !c.special(n, v) {
+		c.byKind(n, v)
+	}
+	if c.rules.Check == nil || len(c.faults.list) > before {
+		return
+	}
+	if message := c.rules.Check(c.trail.place(), v); message != "" {
+		c.fault(n, message)
+	}
+}
+
+// special reads the types that are not read by their kind.
+func (c *decoder) special(n *node, v reflect.Value) bool {
+	switch target := v.Addr().Interface().(type) {
+	case *json.RawMessage:
+		*target = slices.Clone(c.raw(n))
+	case *time.Duration:
+		c.duration(n, v)
+	case *json.Number:
+		if c.want(n, kindNumber) {
+			*target = json.Number(n.text)
+		}
+	case *any:
+		*target = n.plain()
+	case Unmarshaler:
+		if err := target.UnmarshalStrict(c.raw(n)); err != nil {
+			c.fault(n, err.Error())
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *decoder) byKind(n *node, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		c.object(n, v, path)
+		c.object(n, v)
 	case reflect.Map:
-		c.mapping(n, v, path, tag)
+		c.mapping(n, v)
 	case reflect.Slice:
-		c.slice(n, v, path, tag)
-	case reflect.Pointer:
-		fresh := reflect.New(v.Type().Elem())
-		c.value(n, fresh.Elem(), path, tag)
-		v.Set(fresh)
+		c.slice(n, v)
 	case reflect.String:
-		if c.want(n, kindString, path) {
+		if c.want(n, kindString) {
 			v.SetString(n.text)
 		}
 	case reflect.Bool:
-		if c.want(n, kindBool, path) {
+		if c.want(n, kindBool) {
 			v.SetBool(n.truth)
 		}
 	default:
-		c.number(n, v, path)
+		c.number(n, v)
 	}
-}
-
-// special handles the types that are not read by their kind.
-func (c *decoder) special(n *node, v reflect.Value, path string, tag reflect.StructTag) bool {
-	switch v.Interface().(type) {
-	case json.RawMessage:
-		v.SetBytes(slices.Clone(c.raw(n)))
-		return true
-	case time.Duration:
-		c.duration(n, v, path, tag)
-		return true
-	case json.Number:
-		if c.want(n, kindNumber, path) {
-			v.SetString(n.text)
-		}
-		return true
-	}
-	if v.Kind() == reflect.Interface && v.NumMethod() == 0 {
-		if x := plainValue(n); x != nil {
-			v.Set(reflect.ValueOf(x))
-		} else {
-			v.SetZero()
-		}
-		return true
-	}
-	if u, ok := v.Addr().Interface().(Unmarshaler); ok {
-		if err := u.UnmarshalStrict(c.raw(n)); err != nil {
-			c.fault(n, path, err.Error())
-		}
-		return true
-	}
-	if _, ok := tag.Lookup("size"); ok && v.Kind() == reflect.Int64 {
-		c.size(n, v, path, tag)
-		return true
-	}
-	return false
 }
 
 // raw returns the text of n, capped so that appending to it cannot reach the
@@ -145,24 +141,44 @@ func (c *decoder) raw(n *node) json.RawMessage {
 	return json.RawMessage(c.doc.data[n.start:n.end:n.end])
 }
 
-func (c *decoder) object(n *node, v reflect.Value, path string) {
-	if !c.want(n, kindObject, path) {
+func (c *decoder) object(n *node, v reflect.Value) {
+	if !c.want(n, kindObject) {
 		return
 	}
 	known := c.fieldsOf(v.Type())
 	for _, f := range n.fields {
-		index, ok := known[f.key]
-		switch {
-		case ok:
-			c.value(f.value, v.Field(index), Join(path, f.key), v.Type().Field(index).Tag)
-		case path == "" && slices.Contains(c.ignore, f.key):
-		default:
-			c.unknown(f, path, known)
+		c.trail = append(c.trail, segment{key: f.key})
+		if index, ok := known[f.key]; ok {
+			c.value(f.value, v.Field(index))
+		} else if !c.annotation(f) {
+			c.unknown(f, known)
 		}
+		c.trail = c.trail[:len(c.trail)-1]
 	}
 }
 
-func (c *decoder) unknown(f field, path string, known map[string]int) {
+// annotation reads a key that means nothing, and reports whether it is one.
+func (c *decoder) annotation(f field) bool {
+	if !c.rules.Annotated || len(c.trail) > 1 {
+		return false
+	}
+	switch f.key {
+	case "$schema":
+		if f.value.kind != kindString {
+			c.fault(f.value, "want a string")
+		}
+	case "$comment":
+		lines := f.value.kind == kindArray && !slices.ContainsFunc(f.value.items, func(n *node) bool { return n.kind != kindString })
+		if f.value.kind != kindString && !lines {
+			c.fault(f.value, "want a string or a list of strings")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (c *decoder) unknown(f field, known map[string]int) {
 	names := make([]string, 0, len(known))
 	for name := range known {
 		names = append(names, name)
@@ -172,100 +188,81 @@ func (c *decoder) unknown(f field, path string, known map[string]int) {
 	if name, ok := nearest.Name(f.key, names); ok {
 		message = fmt.Sprintf("unknown key; did you mean %q?", name)
 	}
-	c.faults.add(Fault{Path: Join(path, f.key), Line: c.doc.lines.at(f.start), Message: message})
+	c.faultAt(f.start, message)
 }
 
-func (c *decoder) mapping(n *node, v reflect.Value, path string, tag reflect.StructTag) {
-	if !c.want(n, kindObject, path) {
+func (c *decoder) mapping(n *node, v reflect.Value) {
+	if !c.want(n, kindObject) {
 		return
 	}
 	if v.Type().Key().Kind() != reflect.String {
 		panic("strictjson: maps need string keys")
 	}
-	made := reflect.MakeMapWithSize(v.Type(), len(n.fields))
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(n.fields)))
 	for _, f := range n.fields {
+		c.trail = append(c.trail, segment{key: f.key, kind: stepName})
 		item := reflect.New(v.Type().Elem()).Elem()
-		c.value(f.value, item, Join(path, f.key), tag)
-		made.SetMapIndex(reflect.ValueOf(f.key).Convert(v.Type().Key()), item)
+		c.value(f.value, item)
+		v.SetMapIndex(reflect.ValueOf(f.key).Convert(v.Type().Key()), item)
+		c.trail = c.trail[:len(c.trail)-1]
 	}
-	v.Set(made)
 }
 
-func (c *decoder) slice(n *node, v reflect.Value, path string, tag reflect.StructTag) {
-	if !c.want(n, kindArray, path) {
+func (c *decoder) slice(n *node, v reflect.Value) {
+	if !c.want(n, kindArray) {
 		return
 	}
-	made := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
 	for i, item := range n.items {
-		c.value(item, made.Index(i), Index(path, i), tag)
+		c.trail = append(c.trail, segment{kind: stepIndex, index: i})
+		c.value(item, v.Index(i))
+		c.trail = c.trail[:len(c.trail)-1]
 	}
-	v.Set(made)
 }
 
 // want reports whether n is of the kind that the target takes, and faults when
 // it is not.
-func (c *decoder) want(n *node, k kind, path string) bool {
-	if n.kind == k {
+func (c *decoder) want(n *node, k kind) bool {
+	switch n.kind {
+	case k:
 		return true
+	case kindNull:
+		c.fault(n, "null is not a value here; leave the key out to get its default")
+	default:
+		c.fault(n, fmt.Sprintf("want %s, not %s", k, n.kind))
 	}
-	if n.kind == kindNull {
-		c.fault(n, path, "null is not a value here; leave the key out to get its default")
-		return false
-	}
-	c.fault(n, path, fmt.Sprintf("want %s, not %s", k, n.kind))
 	return false
 }
 
-func (c *decoder) fault(n *node, path, message string) {
-	c.faults.add(Fault{Path: path, Line: c.doc.lines.at(n.start), Message: message})
+func (c *decoder) fault(n *node, message string) { c.faultAt(n.start, message) }
+
+func (c *decoder) faultAt(offset int, message string) {
+	c.faults.add(Fault{
+		Path: c.trail.path(), Line: c.doc.lines.at(offset), Message: message,
+		holder: c.trail[:max(0, len(c.trail)-1)].path(),
+	})
 }
 
 // fieldsOf maps the keys of a struct type to its fields.
-func fieldsOf(t reflect.Type) map[string]int {
+func (c *decoder) fieldsOf(t reflect.Type) map[string]int {
+	if known, ok := c.known[t]; ok {
+		return known
+	}
 	known := make(map[string]int, t.NumField())
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" && name != "-" && t.Field(i).IsExported() {
+		if name := Key(t.Field(i)); name != "" {
 			known[name] = i
 		}
 	}
+	c.known[t] = known
 	return known
 }
 
-// plainValue turns a tree into maps, slices, strings, booleans, nil and
-// json.Number.
-func plainValue(n *node) any {
-	switch n.kind {
-	case kindObject:
-		m := make(map[string]any, len(n.fields))
-		for _, f := range n.fields {
-			m[f.key] = plainValue(f.value)
-		}
-		return m
-	case kindArray:
-		list := make([]any, len(n.items))
-		for i, item := range n.items {
-			list[i] = plainValue(item)
-		}
-		return list
-	case kindString:
-		return n.text
-	case kindNumber:
-		return json.Number(n.text)
-	case kindBool:
-		return n.truth
+// Key returns the key that a struct's field is read from, "" for none.
+func Key(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "-" || !f.IsExported() {
+		return ""
 	}
-	return nil
-}
-
-// DecodeAt reads the value at path into what into points to. It panics when the
-// document has no such value: ask Has first.
-func (d *Document) DecodeAt(path string, into any) []Fault {
-	n, _, all := d.root.descend(path)
-	if !all {
-		panic("strictjson: no value at " + path)
-	}
-	c := &decoder{doc: d}
-	c.value(n, reflect.ValueOf(into).Elem(), path, "")
-	return c.faults.list
+	return name
 }

@@ -6,10 +6,7 @@ package strictjson
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-
-	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // MaxDepth is the deepest nesting of arrays and objects that is read.
@@ -27,6 +24,9 @@ type Fault struct {
 	Line int
 	// Message is a sentence without its final stop.
 	Message string
+
+	// holder is the path of the object or list that the value is in.
+	holder string
 }
 
 func (f Fault) String() string {
@@ -40,34 +40,15 @@ func (f Fault) String() string {
 	return place + ": " + f.Message
 }
 
-// Join returns the path of key inside the object at path, spelled as in a
-// Fault.
-func Join(path, key string) string {
-	if !plain(key) {
-		return path + "[" + excerpt.Quoted(key) + "]"
+// Explains reports whether what is found at path may only follow from a fault
+// that Decode returned: it is about the value, about something in it, or about
+// what the value is in.
+func (f Fault) Explains(path string) bool {
+	if path == f.holder || f.Path == "" {
+		return true
 	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// Index returns the path of element i of the array at path.
-func Index(path string, i int) string {
-	return path + "[" + strconv.Itoa(i) + "]"
-}
-
-// plain reports whether a key can stand in a path without quotes.
-func plain(key string) bool {
-	if key == "" || len(key) > excerpt.Longest {
-		return false
-	}
-	for i := range len(key) {
-		if c := key[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`.[]"\`, c) >= 0 {
-			return false
-		}
-	}
-	return true
+	_, within := cutSegment(path, f.Path)
+	return within
 }
 
 // faults collects, up to a bound.

@@ -2,8 +2,8 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding/json"
 	"sort"
-	"strings"
 )
 
 type kind uint8
@@ -37,14 +37,59 @@ type field struct {
 	value *node
 }
 
-// find returns the first field of that name.
-func (n *node) find(key string) (*node, bool) {
-	for i := range n.fields {
-		if n.fields[i].key == key {
-			return n.fields[i].value, true
+// plain turns a tree into maps, slices, strings, booleans, nil and json.Number.
+func (n *node) plain() any {
+	switch n.kind {
+	case kindObject:
+		m := make(map[string]any, len(n.fields))
+		for _, f := range n.fields {
+			m[f.key] = f.value.plain()
+		}
+		return m
+	case kindArray:
+		list := make([]any, len(n.items))
+		for i, item := range n.items {
+			list[i] = item.plain()
+		}
+		return list
+	case kindString:
+		return n.text
+	case kindNumber:
+		return json.Number(n.text)
+	case kindBool:
+		return n.truth
+	}
+	return nil
+}
+
+// descend walks from n along path as far as the document goes. It returns the
+// offset at which a reader should look for the last value reached, and whether
+// the whole path was walked.
+func (n *node) descend(path string) (offset int, all bool) {
+	for offset = n.start; path != ""; {
+		next, at, rest := n.step(path)
+		if next == nil {
+			return offset, false
+		}
+		n, offset, path = next, at, rest
+	}
+	return offset, true
+}
+
+// step takes the first segment off path; next is nil when there is no such
+// value.
+func (n *node) step(path string) (next *node, offset int, rest string) {
+	for _, f := range n.fields {
+		if rest, ok := cutSegment(path, Join("", f.key)); ok {
+			return f.value, f.start, rest
 		}
 	}
-	return nil, false
+	for i, item := range n.items {
+		if rest, ok := cutSegment(path, Index("", i)); ok {
+			return item, item.start, rest
+		}
+	}
+	return nil, 0, ""
 }
 
 // lines turns offsets into line numbers.
@@ -65,48 +110,4 @@ func newLines(data []byte) lines {
 // at returns the 1-based line of an offset.
 func (l lines) at(offset int) int {
 	return 1 + sort.SearchInts(l.ends, offset+1)
-}
-
-// descend walks from n along path as far as the document goes and returns the
-// last value reached, the offset at which a reader should look for it, and
-// whether the whole path was walked.
-func (n *node) descend(path string) (last *node, offset int, all bool) {
-	last, offset = n, n.start
-	for path != "" {
-		next, at, rest, ok := last.step(path)
-		if !ok {
-			return last, offset, false
-		}
-		last, offset, path = next, at, rest
-	}
-	return last, offset, true
-}
-
-// step takes the first segment off path.
-func (n *node) step(path string) (next *node, offset int, rest string, ok bool) {
-	for i := range n.fields {
-		f := &n.fields[i]
-		if rest, ok := cutSegment(path, Join("", f.key)); ok {
-			return f.value, f.start, rest, true
-		}
-	}
-	for i, item := range n.items {
-		if rest, ok := cutSegment(path, Index("", i)); ok {
-			return item, item.start, rest, true
-		}
-	}
-	return nil, 0, "", false
-}
-
-func cutSegment(path, segment string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(path, segment)
-	switch {
-	case !ok:
-		return "", false
-	case rest == "", rest[0] == '[':
-		return rest, true
-	case rest[0] == '.':
-		return rest[1:], true
-	}
-	return "", false
 }

@@ -27,13 +27,17 @@ func Parse(data []byte) (*Document, []Fault) {
 	return &Document{data: data, lines: p.lines, root: root, broken: p.broken}, p.faults.list
 }
 
+// Whole reports whether the document was read to its end, so that what it does
+// not hold was not written.
+func (d *Document) Whole() bool { return d.root != nil && !d.broken }
+
 // Line returns the line of the value at path, or of the closest value around it
 // when the document does not hold that path; 0 when the document is empty.
 func (d *Document) Line(path string) int {
 	if d.root == nil {
 		return 0
 	}
-	_, offset, _ := d.root.descend(path)
+	offset, _ := d.root.descend(path)
 	return d.lines.at(offset)
 }
 
@@ -42,7 +46,7 @@ func (d *Document) Has(path string) bool {
 	if d.root == nil {
 		return false
 	}
-	_, _, all := d.root.descend(path)
+	_, all := d.root.descend(path)
 	return all
 }
 
@@ -51,62 +55,48 @@ func (d *Document) Has(path string) bool {
 type parser struct {
 	data   []byte
 	pos    int
-	depth  int
-	path   []segment
+	trail  trail // of the value that is read; as long as the nesting is deep
 	lines  lines
 	faults faults
 	broken bool
 }
 
-// segment is one step of a path: a key, or an index where there is none. It is
-// spelled when there is a fault to show.
-type segment struct {
-	key   string
-	index int // -1 for a key
-}
-
-func (s segment) String() string {
-	if s.index < 0 {
-		return Join("", s.key)
-	}
-	return Index("", s.index)
-}
-
 func (p *parser) document() *node {
 	if rest, ok := bytes.CutPrefix(p.data, []byte("\xef\xbb\xbf")); ok {
-		p.faultAt(0, "the file begins with a byte order mark; save it as UTF-8 without one")
+		p.fault(0, "the file begins with a byte order mark; save it as UTF-8 without one")
 		p.pos = len(p.data) - len(rest)
 	}
 	p.space()
 	if p.pos == len(p.data) {
-		p.faultAt(p.pos, "the document is empty; {} is an empty object")
+		p.fault(p.pos, "the document is empty; {} is an empty object")
 		return nil
 	}
 	root := p.value()
-	if p.broken {
-		return root
-	}
 	p.space()
-	if p.pos < len(p.data) {
-		p.faultAt(p.pos, "there is data after the end of the document")
+	if p.pos < len(p.data) && !p.broken {
+		p.fault(p.pos, "there is data after the end of the document")
 	}
 	return root
 }
 
 func (p *parser) value() *node {
-	start := p.pos
-	n := &node{start: start, end: start}
+	n := &node{start: p.pos}
 	switch c := p.peek(); {
 	case c == '{':
-		p.object(n)
+		n.kind = kindObject
+		seen := map[string]bool{}
+		p.members('}', func() { p.member(n, seen) })
 	case c == '[':
-		p.array(n)
+		n.kind = kindArray
+		p.members(']', func() {
+			p.trail = append(p.trail, segment{kind: stepIndex, index: len(n.items)})
+			n.items = append(n.items, p.value())
+			p.trail = p.trail[:len(p.trail)-1]
+		})
 	case c == '"':
-		n.kind = kindString
-		n.text = p.str()
+		n.kind, n.text = kindString, p.str()
 	case c == '-' || c >= '0' && c <= '9':
-		n.kind = kindNumber
-		n.text = p.number()
+		n.kind, n.text = kindNumber, p.number()
 	default:
 		p.word(n)
 	}
@@ -114,19 +104,31 @@ func (p *parser) value() *node {
 	return n
 }
 
-func (p *parser) object(n *node) {
-	n.kind = kindObject
-	if !p.open() {
+// members reads what stands between a pair of brackets.
+func (p *parser) members(closing byte, member func()) {
+	p.pos++
+	if len(p.trail) >= MaxDepth {
+		p.syntax(fmt.Sprintf("the document is nested deeper than %d levels", MaxDepth))
 		return
 	}
-	seen := map[string]bool{}
-	for p.space(); p.peek() != '}'; {
-		p.member(n, seen)
-		if p.broken || !p.separator('}') {
+	for p.space(); p.peek() != closing; p.space() {
+		member()
+		p.space()
+		if p.broken || p.peek() == closing {
+			break
+		}
+		if p.peek() != ',' {
+			p.syntax(fmt.Sprintf("want a comma or %q", closing))
 			return
 		}
+		p.pos++
+		if p.space(); p.peek() == closing {
+			p.fault(p.pos, "there is a comma before the closing bracket")
+		}
 	}
-	p.close()
+	if !p.broken {
+		p.pos++
+	}
 }
 
 func (p *parser) member(n *node, seen map[string]bool) {
@@ -142,63 +144,13 @@ func (p *parser) member(n *node, seen map[string]bool) {
 	}
 	p.pos++
 	p.space()
-	p.path = append(p.path, segment{key: key, index: -1})
+	p.trail = append(p.trail, segment{key: key})
 	if seen[key] {
-		p.faultAt(start, "the key is repeated")
+		p.fault(start, "the key is repeated")
 	}
 	seen[key] = true
 	n.fields = append(n.fields, field{key: key, start: start, value: p.value()})
-	p.path = p.path[:len(p.path)-1]
-}
-
-func (p *parser) array(n *node) {
-	n.kind = kindArray
-	if !p.open() {
-		return
-	}
-	for p.space(); p.peek() != ']'; {
-		p.path = append(p.path, segment{index: len(n.items)})
-		n.items = append(n.items, p.value())
-		p.path = p.path[:len(p.path)-1]
-		if p.broken || !p.separator(']') {
-			return
-		}
-	}
-	p.close()
-}
-
-// separator takes a comma and what is after it, or stands before the closing
-// bracket.
-func (p *parser) separator(closing byte) bool {
-	p.space()
-	if p.peek() == closing {
-		return true
-	}
-	if p.peek() != ',' {
-		p.syntax(fmt.Sprintf("want a comma or %q", closing))
-		return false
-	}
-	p.pos++
-	p.space()
-	if p.peek() == closing {
-		p.syntax("there is a comma before the closing bracket")
-		return false
-	}
-	return true
-}
-
-func (p *parser) open() bool {
-	p.pos++
-	if p.depth++; p.depth > MaxDepth {
-		p.syntax(fmt.Sprintf("the document is nested deeper than %d levels", MaxDepth))
-		return false
-	}
-	return true
-}
-
-func (p *parser) close() {
-	p.pos++
-	p.depth--
+	p.trail = p.trail[:len(p.trail)-1]
 }
 
 func (p *parser) word(n *node) {
@@ -270,7 +222,7 @@ func (p *parser) str() string {
 func (p *parser) unquote(start int) string {
 	raw := p.data[start:p.pos]
 	if !utf8.Valid(raw) {
-		p.faultAt(start, "a string is not valid UTF-8")
+		p.fault(start, "a string is not valid UTF-8")
 	}
 	var s string
 	if err := json.Unmarshal(raw, &s); err != nil {
@@ -303,17 +255,9 @@ func (p *parser) syntax(message string) {
 	if p.pos >= len(p.data) {
 		message = "the document ends too early: " + message
 	}
-	p.faultAt(p.pos, message)
+	p.fault(p.pos, message)
 }
 
-func (p *parser) faultAt(offset int, message string) {
-	path := ""
-	for _, s := range p.path {
-		text := s.String()
-		if path != "" && text[0] != '[' {
-			path += "."
-		}
-		path += text
-	}
-	p.faults.add(Fault{Path: path, Line: p.lines.at(offset), Message: message})
+func (p *parser) fault(offset int, message string) {
+	p.faults.add(Fault{Path: p.trail.path(), Line: p.lines.at(offset), Message: message})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 type inner struct {
 	Rows *int           `json:"max_rows"`
-	Wait *time.Duration `json:"max_wait" unit:"s"`
+	Wait *time.Duration `json:"max_wait"`
 }
 
 type even int
@@ -42,21 +43,27 @@ type document struct {
 	Tables  map[string]inner  `json:"tables"`
 	List    []inner           `json:"list"`
 	Even    even              `json:"even"`
-	Wait    time.Duration     `json:"wait" unit:"text"`
-	Minutes time.Duration     `json:"minutes" unit:"m"`
-	Bytes   int64             `json:"bytes" size:"GB"`
-	Text    int64             `json:"text" size:"text"`
+	Wait    time.Duration     `json:"wait"`
+	Minutes time.Duration     `json:"minutes"`
+	Bytes   int64             `json:"bytes"`
 	Hidden  string            `json:"-"`
+}
+
+// decode reads a document whose numbers have units.
+func decode(text string, d *document) []Fault {
+	units := map[string]string{"minutes": "m", "bytes": "GB", "tables.*.max_wait": "s", "list[].max_wait": "s"}
+	doc, faults := Parse([]byte(text))
+	return append(faults, doc.Decode(d, Rules{Unit: func(place string) string { return units[place] }})...)
 }
 
 func TestDecodeReadsEveryKind(t *testing.T) {
 	d := document{Name: "kept", Ratio: 2}
-	faults := Decode([]byte(`{
+	faults := decode(`{
 		"on": true, "count": -3, "small": 127, "big": 18446744073709551615, "ratio": 1.5e-1,
 		"exact": 9007199254740993, "raw": {"b": [1, 2]}, "any": {"n": 9007199254740993, "l": [null, true, "x"]},
 		"labels": {"a": "é\n"}, "tables": {"t": {"max_rows": 5, "max_wait": 1.5}}, "list": [{}, {"max_wait": "2m"}],
-		"even": 4, "wait": "1h30m", "minutes": 15, "bytes": 0.5, "text": "1KiB"
-	}`), &d)
+		"even": 4, "wait": "1h30m", "minutes": 15, "bytes": 0.5
+	}`, &d)
 	require.Empty(t, faults)
 	assert.Equal(t, "kept", d.Name, "what the document does not name keeps its value")
 	assert.True(t, d.On)
@@ -77,7 +84,6 @@ func TestDecodeReadsEveryKind(t *testing.T) {
 	assert.Equal(t, 90*time.Minute, d.Wait)
 	assert.Equal(t, 15*time.Minute, d.Minutes)
 	assert.Equal(t, int64(5e8), d.Bytes)
-	assert.Equal(t, int64(1024), d.Text)
 }
 
 func TestDecodeNamesEachFault(t *testing.T) {
@@ -127,10 +133,11 @@ func TestDecodeNamesEachFault(t *testing.T) {
 		{`{"minutes": 99999999999999999}`, "line 1 minutes: 99999999999999999 is too large"},
 		{`{"minutes": "-1h"}`, `line 1 minutes: "-1h" is not a duration: want a number with a unit, like "90s", "12h" or "7d"`},
 		{`{"bytes": "12"}`, `line 1 bytes: "12" is not a size: want a number with a unit, like "512MiB" or "1GB"`},
-		{`{"text": 3}`, `line 1 text: a number has no unit here: want a size like "512MiB" or "1GB"`},
+		{`{"bytes": []}`, `line 1 bytes: want a size like "512MiB" or "1GB", or a number (in GB), not an array`},
+		{`{"count": 99999999999999999999}`, `line 1 count: "99999999999999999999" is out of range`},
 	} {
 		var d document
-		faults := Decode([]byte(c.text), &d)
+		faults := decode(c.text, &d)
 		require.Len(t, faults, 1, "for %q: %v", c.text, faults)
 		assert.Equal(t, c.want, faults[0].String(), "for %q", c.text)
 	}
@@ -158,7 +165,7 @@ func TestDecodeBoundsDepthAndReport(t *testing.T) {
 	doc, faults := Parse([]byte(many))
 	assert.Len(t, faults, maxFaults+1)
 	assert.Contains(t, faults[maxFaults].Message, "more than 100 faults")
-	assert.Len(t, doc.Decode(&document{}), maxFaults+1)
+	assert.Len(t, doc.Decode(&document{}, Rules{}), maxFaults+1)
 }
 
 func TestLongKeysAreCutInReports(t *testing.T) {
@@ -193,32 +200,59 @@ func TestDocumentFindsPaths(t *testing.T) {
 	assert.False(t, empty.Has(""))
 }
 
-func TestDecodeAtAndIgnoredKeys(t *testing.T) {
-	doc, faults := Parse([]byte(`{"$schema": "x", "list": [{"$schema": 1}]}`))
-	require.Empty(t, faults)
-	faults = doc.Decode(&document{}, "$schema")
-	require.Len(t, faults, 1, "only the root's keys are ignored")
-	assert.Equal(t, "list[0].$schema", faults[0].Path)
-	var s string
-	assert.Empty(t, doc.DecodeAt("$schema", &s))
-	assert.Equal(t, "x", s)
-	assert.Panics(t, func() { doc.DecodeAt("absent", &s) })
+func TestAnnotationsAreForTheRootAlone(t *testing.T) {
+	read := func(text string) []string {
+		doc, faults := Parse([]byte(text))
+		require.Empty(t, faults)
+		var found []string
+		for _, f := range doc.Decode(&document{}, Rules{Annotated: true}) {
+			found = append(found, f.String())
+		}
+		return found
+	}
+	assert.Empty(t, read(`{"$schema": "x", "$comment": ["a", "b"], "name": "a"}`))
+	assert.Empty(t, read(`{"$comment": "a"}`))
+	assert.Equal(t, []string{"line 1 $schema: want a string", "line 1 $comment: want a string or a list of strings"},
+		read(`{"$schema": 1, "$comment": ["a", 1]}`))
+	assert.Equal(t, []string{"line 1 list[0].$schema: unknown key"}, read(`{"list": [{"$schema": "x"}]}`))
+	assert.Len(t, Decode([]byte(`{"$schema": "x"}`), &document{}), 1, "other documents have none")
+}
+
+func TestValuesThatWereReadAreChecked(t *testing.T) {
+	doc, _ := Parse([]byte(`{"count": 1, "small": "x", "tables": {"a.b": {"max_rows": 5}}, "list": [{"max_rows": 5}]}`))
+	places := map[string]int64{}
+	var d document
+	faults := doc.Decode(&d, Rules{Check: func(place string, v reflect.Value) string {
+		if !v.CanInt() {
+			return ""
+		}
+		places[place] = v.Int()
+		return "no"
+	}})
+	assert.Equal(t, map[string]int64{"count": 1, "tables.*.max_rows": 5, "list[].max_rows": 5}, places)
+	require.Len(t, faults, 4)
+	assert.Equal(t, `tables["a.b"].max_rows`, faults[2].Path)
+	assert.Equal(t, "small", faults[1].Path, "what could not be read is not judged")
+}
+
+func TestWhatFollowsFromAFault(t *testing.T) {
+	doc, _ := Parse([]byte(`{"tables": {"a.b": {"max_row": 5}}, "list": [{"max_rows": "x"}]}`))
+	faults := doc.Decode(&document{}, Rules{})
+	require.Len(t, faults, 2)
+	for path, follows := range map[string][2]bool{
+		`tables["a.b"]`: {true, false}, `tables["a.b"].max_row`: {true, false}, `tables["a.b"].max_rows`: {false, false}, "tables": {false, false},
+		"list[0].max_rows": {false, true}, "list[0]": {false, true}, "list[0].max_rows.x": {false, true}, "list[1]": {false, false}, "": {false, false},
+	} {
+		for i, f := range faults {
+			assert.Equal(t, follows[i], f.Explains(path), "%s of %s", path, f)
+		}
+	}
 }
 
 func TestDecodeRefusesMisuse(t *testing.T) {
 	assert.Panics(t, func() { Decode([]byte(`{}`), document{}) })
 	assert.Panics(t, func() { Decode([]byte(`{"1": 1}`), &map[int]int{}) })
 	assert.Panics(t, func() { Decode([]byte(`1`), new(complex64)) })
-	assert.Panics(t, func() {
-		Decode([]byte(`{"d": 1}`), &struct {
-			D time.Duration `json:"d"`
-		}{})
-	}, "a duration without a unit")
-	assert.Panics(t, func() {
-		Decode([]byte(`{"d": 1}`), &struct {
-			D int64 `json:"d" size:"mb"`
-		}{})
-	}, "a size without a known unit")
 }
 
 func FuzzDecode(f *testing.F) {

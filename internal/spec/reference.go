@@ -1,0 +1,90 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Reference returns a table in Markdown of the keys below a section, "" for all:
+// key, variable where there are some, default and meaning.
+func (o Of[T]) Reference(section string) string {
+	var values T
+	o.Fill(&values)
+	var b strings.Builder
+	o.Each(&values, func(f Field, v reflect.Value) {
+		if section != "" && !strings.HasPrefix(f.Key, section+".") {
+			return
+		}
+		variable := ""
+		if f.Env != "" {
+			variable = " `" + f.Env + "` |"
+		}
+		fmt.Fprintf(&b, "| `%s` |%s %s | %s |\n", strings.ReplaceAll(f.Key, "*", "<table>"), variable, o.defaultCell(f, v), f.meaning(v.Type()))
+	})
+	if len(o) > 0 && o[0].Env != "" {
+		return "| key | variable | default | meaning |\n| --- | --- | --- | --- |\n" + b.String()
+	}
+	return "| key | default | meaning |\n| --- | --- | --- |\n" + b.String()
+}
+
+// defaultCell writes a default as it is set: in JSON, or as text where a variable
+// can set it.
+func (o Of[T]) defaultCell(f Field, v reflect.Value) string {
+	switch {
+	case f.Unset != "":
+		return f.Unset
+	case v.Kind() == reflect.Pointer:
+		return "none"
+	}
+	text := f.text(v)
+	if f.Env == "" {
+		inJSON, _ := json.Marshal(o.tree(v, f.Key)) // a default never fails
+		text = string(inJSON)
+	}
+	if text == "" {
+		return "empty"
+	}
+	return "`" + text + "`"
+}
+
+// meaning is what the key does, and what its value may be.
+func (f Field) meaning(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if f.overrides {
+		return "For one table."
+	}
+	text := f.Doc
+	choices := "`" + strings.Join(f.OneOf, "`, `") + "`."
+	switch {
+	case f.OneOf == nil:
+	case t.Kind() == reflect.Slice:
+		text += " Of " + choices
+	default:
+		text += " One of " + choices
+	}
+	text += f.quantities()
+	if bounds := f.bounds(); bounds != "" && (t.Kind() != reflect.String || f.Max != "") {
+		text += " " + strings.ToUpper(bounds[:1]) + bounds[1:] + lengthUnit(t.Kind()) + "."
+	}
+	if t == reflect.TypeFor[Secret]() {
+		text += " A secret: also `" + f.Env + "_FILE`."
+	}
+	return text
+}
+
+// quantities says what a number without a unit is.
+func (f Field) quantities() string {
+	names := map[string]string{"s": "seconds", "m": "minutes", "B": "bytes"}
+	if f.Unit == "" {
+		return ""
+	}
+	name := f.Unit
+	if known, ok := names[f.Unit]; ok {
+		name = known
+	}
+	return " A number is " + name + "."
+}
