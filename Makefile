@@ -50,8 +50,9 @@ fuzz: ## Each fuzz target for 10 seconds
 bench: build ## The benchmarks, whose tables stand in docs/benchmarks.md
 	$(GO) test -count=1 -timeout 30m -run 'Benchmarks$$' ./tests/bench/... -args -write
 
-generate: ## Write the generated pages and schemas again
-	$(GO) run ./cmd/wavehouse config --reference > docs/configuration.md
+generate: ## Write everything generated again: reference pages, schemas, config.yaml
+	$(GO) test -count=1 ./internal/config ./internal/settings -run 'Current$$' -update
+	$(GO) test -count=1 -timeout $(TIMEOUT) ./internal/record -run 'ValuesAgainstClickHouse$$' -update
 
 clean: ## Remove what was built; data/ and .cache/ stay
 	rm -rf $(BIN) coverage.out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ func newConfig(t *terminal) *cobra.Command {
 		Use:   "config",
 		Short: "Print the effective boot configuration, or its reference",
 		Long: `Prints every key with its value and where the value came from: flag, env, file
-or default. Secrets are masked. With --reference it prints what every key means.`,
+or default. Secrets are masked. What is wrong is said as well, with exit code 1. With --reference it prints what every key means.`,
 		Example: `  wavehouse config
   WH_SERVER_PORT=9090 wavehouse config
   wavehouse config --reference`,
@@ -34,10 +35,7 @@ or default. Secrets are masked. With --reference it prints what every key means.
 		for _, warning := range warnings {
 			t.sayf("%s %s", t.yellow("warning:"), warning)
 		}
-		if err != nil {
-			return err
-		}
-		return boot.Effective(t.out, asJSON)
+		return errors.Join(boot.Effective(t.out, asJSON), err)
 	}
 	return cmd
 }

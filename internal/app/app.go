@@ -104,11 +104,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.registry, err = settings.NewRegistry(o.Config.Settings.Dir, settings.Options{
 		Logger: component(o.Logger, "settings"), Metrics: a.metrics, FoldCase: foldsCase(o.Config.DataDir),
 	}); err != nil {
-		return nil, err
+		return nil, o.Config.Blame("settings.dir", err)
 	}
 	a.registry.OnAdopt(a.adopt)
 	if err = a.pools.Fits(a.poolConfigs(a.registry.Snapshots())); err != nil {
-		return nil, fmt.Errorf("settings directory %q: %w", o.Config.Settings.Dir, err)
+		return nil, o.Config.Blame("settings.dir", err)
 	}
 	if a.registry.Nested() && o.Config.Auth.OperatorKey.Reveal() == "" {
 		o.Logger.Warn("no operator key is set (auth.operator_key): over a settings directory with a folder for each tenant nobody can use /v1/ops")

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -127,9 +128,15 @@ func Default() *Config {
 	return c
 }
 
-// Source names what set a key: the variable, the flag or the place in the file;
-// "" for a default.
-func (c *Config) Source(key string) string { return c.sources[key].name }
+// Blame says of an error that a key's value led to it, and what set the key: the
+// variable, the flag or the place in the file.
+func (c *Config) Blame(key string, err error) error {
+	setter := c.sources[key].name
+	if setter == "" {
+		setter = "the default"
+	}
+	return fmt.Errorf("%s %q (%s): %w", key, keys().Text(c, key), setter, err)
+}
 
 // HasRole reports whether the process has the role.
 func (c *Config) HasRole(role string) bool { return slices.Contains(c.Roles, role) }

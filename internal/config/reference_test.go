@@ -27,7 +27,7 @@ func assertFile(t *testing.T, path, want string) {
 	}
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, want, string(got), "%s is not current: run go test ./internal/config -update", path)
+	assert.Equal(t, want, string(got), "%s is not current: run make generate", path)
 }
 
 func TestReferencePageIsCurrent(t *testing.T) {
