@@ -28,10 +28,10 @@ var fields = []spec.Field{
 		Doc: "The memory of the local cache."},
 	{Key: "dedupe.backend", Env: "WH_DEDUPE_BACKEND", Default: "pebble", OneOf: []string{"pebble", "dynamodb"},
 		Doc: "The store of seen ids. This version has pebble only."},
-	// A claim that lapsed must do so well within the time for which the queue
+	// A reservation that lapses must do so well within the time for which the queue
 	// knows a message again, 90 seconds.
 	{Key: "dedupe.lease", Env: "WH_DEDUPE_LEASE", Default: "30s", Min: "1s", Max: "40s",
-		Doc: "How long a claimed id is held while its record is on the way into the queue."},
+		Doc: "How long a reserved id is held while its record is on the way into the queue."},
 	{Key: "coord.backend", Env: "WH_COORD_BACKEND", Default: "local", OneOf: []string{"local", "nats"},
 		Doc: "Where leases between processes are held. This version has local only."},
 	{Key: "clickhouse.password", Env: "WH_CH_PASSWORD",
