@@ -41,7 +41,7 @@ test-e2e: build ## The built binary as a user runs it
 test-sdk: ## The TypeScript SDK
 	cd sdk/typescript && npm ci --no-audit --no-fund && npm test && npm run build
 
-lint: ## go vet, gofmt, and golangci-lint when it is installed
+lint: ## golangci-lint, as .golangci.yml says
 	@./scripts/lint.sh
 
 fuzz: ## Each fuzz target for 10 seconds

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Runs every suite and ends with one line that counts them. A suite that fails
-# does not keep the others from running.
+# Runs every suite and ends with one line that counts the Go tests. A suite that
+# fails does not keep the others from running.
 set -u
 cd "$(dirname "$0")/.."
 
 unset WH_CONFIG WH_SETTINGS_DIR WH_DATA_DIR
-totals=$(mktemp -d)
-trap 'rm -rf "$totals"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 failed=
 
 suite() { # name, command...
@@ -22,35 +22,35 @@ suite() { # name, command...
     fi
 }
 
-go build -o "$totals/gotest" ./scripts/gotest || exit 1
-gotest() { # name, go test arguments...
-    name=$1
-    shift
-    "$totals/gotest" -totals "$totals/$name.totals" -- "$@"
-}
-
 # The race detector needs cgo; everything else is built the way `make build`
 # does it, so that one set of compiled packages serves all.
 export CGO_ENABLED=0
 
+gotestsum=$(go tool -modfile=tools/go.mod -n gotestsum) || exit 1
+gotest() { # name, go test arguments...
+    verdicts=$work/$1.json
+    shift
+    "$gotestsum" --format pkgname-and-test-fails --format-icons text --jsonfile-timing-events "$verdicts" -- -timeout 15m "$@"
+}
+unit() {
+    CGO_ENABLED=1 gotest unit -race -coverprofile="$work/unit.cover" -coverpkg=./internal/... \
+        ./internal/... ./cmd/... ./deployments/... ./scripts/...
+}
+sdk() { (cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test && npm run build); }
+
 suite lint ./scripts/lint.sh
 suite build make --no-print-directory build
-suite unit env CGO_ENABLED=1 "$totals/gotest" -totals "$totals/unit.totals" -- -race -timeout 15m -coverprofile="$totals/unit.cover" -coverpkg=./internal/... \
-    ./internal/... ./cmd/... ./deployments/... ./scripts/...
-suite integration gotest integration -count=1 -timeout 15m -coverprofile="$totals/integration.cover" -coverpkg=./internal/... \
-    ./tests/integration/...
-suite e2e gotest e2e -count=1 -timeout 15m ./tests/e2e/...
-suite sdk sh -c 'cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test && npm run build'
-suite coverage go run ./scripts/coverage -config .testcoverage.yml "$totals/unit.cover" "$totals/integration.cover"
+suite unit unit
+suite integration gotest integration -count=1 -coverprofile="$work/integration.cover" -coverpkg=./internal/... ./tests/integration/...
+suite e2e gotest e2e -count=1 ./tests/e2e/...
+suite sdk sdk
+suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/unit.cover" "$work/integration.cover"
 
-passed=0 broken=0 skipped=0
-for file in "$totals"/*.totals; do
-    read -r p f s <"$file"
-    passed=$((passed + p)) broken=$((broken + f)) skipped=$((skipped + s))
-done
+count() { cat "$work"/*.json | grep '"Test":' | grep -c "\"Action\":\"$1\""; } # pass, fail or skip
+broken=$(count fail)
 if [ -n "$failed" ]; then
     echo "failed suites:$failed"
     [ "$broken" -gt 0 ] || broken=1
 fi
-echo "$passed passed, $broken failed, $skipped skipped"
+echo "$(count pass) passed, $broken failed, $(count skip) skipped"
 [ -z "$failed" ]
