@@ -11,7 +11,7 @@ import (
 const maxClock = 1000*3600 - 1
 
 // clockCodec is for Time (four bytes, seconds) and Time64 (eight bytes, in
-// units of its precision): a span of time of either sign, signed.
+// units of its precision): a length of time of either sign, signed.
 type clockCodec struct {
 	fixedCodec
 	digits int

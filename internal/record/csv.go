@@ -25,7 +25,7 @@ func fieldEnd(b []byte, at int, separator byte) int {
 }
 
 // trimReturn takes off the carriage return of a line break that follows s.
-func trimReturn(b []byte, s span) span {
+func trimReturn(b []byte, s extent) extent {
 	if (s.to == len(b) || b[s.to] == '\n') && s.to > s.from && b[s.to-1] == '\r' {
 		s.to--
 	}
@@ -39,8 +39,8 @@ func csvField(b []byte, at int, separator byte) (f textField, end int) {
 		return csvQuoted(b, open, separator)
 	}
 	end = fieldEnd(b, at, separator)
-	s := trimReturn(b, span{at, end})
-	f = textField{span: s, omitted: s.to == s.from || string(b[s.from:s.to]) == `\N`}
+	s := trimReturn(b, extent{at, end})
+	f = textField{text: s, omitted: s.to == s.from || string(b[s.from:s.to]) == `\N`}
 	f.blank = skipBlanks(b[:s.to], s.from) == s.to
 	return f, end
 }
@@ -48,10 +48,10 @@ func csvField(b []byte, at int, separator byte) (f textField, end int) {
 // csvQuoted reads the field whose opening quote is b[open].
 func csvQuoted(b []byte, open int, separator byte) (f textField, end int) {
 	quote := closingQuote(b, open)
-	f.span = span{open + 1, quote}
+	f.text = extent{open + 1, quote}
 	after := skipBlanks(b, quote+1)
 	end = fieldEnd(b, after, separator)
-	if rest := trimReturn(b, span{after, end}); rest.to > rest.from {
+	if rest := trimReturn(b, extent{after, end}); rest.to > rest.from {
 		f.fault = malformed("%s follows the closing quote of a field", excerpt.Of(b[rest.from:rest.to]))
 	}
 	return f, end

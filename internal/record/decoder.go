@@ -79,10 +79,10 @@ type Decoder struct {
 
 	// What follows is of the current record.
 	fault *Error
-	// src is the bytes that spans point into.
+	// src is the bytes that values point into.
 	src []byte
-	// spans are the values by column; those with a bit in sent are valid.
-	spans []span
+	// values are those by column; those with a bit in sent are valid.
+	values []extent
 	// sent has the bits of the columns that stand in the record, carried of
 	// those that are part of its row.
 	sent, carried []byte
@@ -103,7 +103,8 @@ type Decoder struct {
 	id int
 }
 
-type span struct{ from, to int }
+// extent is a stretch of the body.
+type extent struct{ from, to int }
 
 // access is a column's verdict for this request.
 type access uint8
@@ -124,7 +125,7 @@ func (t *Table) NewDecoder(f InputFormat, body []byte, o DecodeOptions) *Decoder
 	bits := make([]byte, 2*((columns+7)/8))
 	d := &Decoder{
 		table: t, body: bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), format: f, options: o,
-		spans: make([]span, columns), order: make([]int, 0, columns), access: make([]access, columns),
+		values: make([]extent, columns), order: make([]int, 0, columns), access: make([]access, columns),
 		sent: bits[:len(bits)/2], carried: bits[len(bits)/2:],
 		row: make([]byte, 0, min(len(body), firstRowBytes)), id: t.idColumn(o.IDField),
 	}
@@ -164,7 +165,7 @@ func (d *Decoder) Value(column int) (raw []byte, ok bool) {
 	if d.format.delimited() {
 		return d.fieldJSON(column)
 	}
-	s := d.spans[column]
+	s := d.values[column]
 	return d.src[s.from:s.to], true
 }
 
@@ -246,7 +247,7 @@ func (d *Decoder) appendValue(row []byte, column int) ([]byte, *Error) {
 	if d.format.delimited() {
 		return d.appendField(row, column)
 	}
-	s := d.spans[column]
+	s := d.values[column]
 	row, err := d.table.fields[column].codec.AppendJSON(row, d.src[s.from:s.to])
 	if err != nil {
 		return row, ofColumn(err, d.table.columns[column].Name)

@@ -57,7 +57,7 @@ func (d *Decoder) readHeader() *BodyError {
 	for more := true; more; {
 		var f textField
 		f, more = d.nextField()
-		name, fault := d.textOf(f.span)
+		name, fault := d.textOf(f.text)
 		if fault == nil {
 			fault = f.fault
 		}
@@ -152,15 +152,15 @@ func (d *Decoder) takeField(column int, f textField) {
 		return
 	}
 	if d.admit(column) {
-		d.spans[column] = f.span
+		d.values[column] = f.text
 		setBit(d.carried, column)
 	}
 }
 
 // textField is one field of a record.
 type textField struct {
-	// span is its text, inside of its quotes if it has some, with escapes.
-	span span
+	// text is inside of its quotes if it has some, with escapes.
+	text extent
 	// omitted fields are as if the record had none.
 	omitted bool
 	// blank fields of CSV are spaces and tabs without quotes.
@@ -183,7 +183,7 @@ func (d *Decoder) nextField() (f textField, more bool) {
 }
 
 // textOf returns the text of a field, which is valid until the next call.
-func (d *Decoder) textOf(s span) (text []byte, fault *Error) {
+func (d *Decoder) textOf(s extent) (text []byte, fault *Error) {
 	raw := d.body[s.from:s.to]
 	if d.format.csv() {
 		if !d.isQuoted(s) || bytes.IndexByte(raw, '"') < 0 {
@@ -200,11 +200,11 @@ func (d *Decoder) textOf(s span) (text []byte, fault *Error) {
 }
 
 // isQuoted reports whether the field of a CSV record stands in quotes.
-func (d *Decoder) isQuoted(s span) bool { return s.from > 0 && d.body[s.from-1] == '"' }
+func (d *Decoder) isQuoted(s extent) bool { return s.from > 0 && d.body[s.from-1] == '"' }
 
 // appendField appends the field that the record has for a column.
 func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
-	f, s := &d.table.fields[column], d.spans[column]
+	f, s := &d.table.fields[column], d.values[column]
 	text, fault := d.textOf(s)
 	if fault == nil {
 		if d.format.csv() && !f.keepsSpace && !d.isQuoted(s) {
@@ -227,7 +227,7 @@ func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
 
 // fieldJSON returns the field of a column as a JSON string.
 func (d *Decoder) fieldJSON(column int) (raw []byte, ok bool) {
-	text, fault := d.textOf(d.spans[column])
+	text, fault := d.textOf(d.values[column])
 	if fault != nil {
 		return nil, false
 	}

@@ -32,7 +32,7 @@ func (d *Decoder) sendsID() bool {
 	if d.id < 0 || !hasBit(d.sent, d.id) || !hasBit(d.carried, d.id) {
 		return false
 	}
-	s := d.spans[d.id]
+	s := d.values[d.id]
 	if d.format.delimited() {
 		return s.to > s.from
 	}

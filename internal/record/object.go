@@ -2,7 +2,7 @@ package record
 
 import "github.com/wavehouse/wavehouse/internal/excerpt"
 
-// scanObject reads the object at b[at] into spans and bits, and returns the
+// scanObject reads the object at b[at] into values and bits, and returns the
 // offset after it or that of what is wrong with it. A column that is at fault
 // is remembered, and the rest is still checked.
 func (d *Decoder) scanObject(b []byte, at int) (end int, fault syntax) {
@@ -20,7 +20,7 @@ func (d *Decoder) scanObject(b []byte, at int) (end int, fault syntax) {
 			return end, fault
 		}
 		if column >= 0 {
-			d.take(column, span{value, end})
+			d.take(column, extent{value, end})
 		}
 		if i = end; i < len(b) && b[i] != ',' && b[i] != '}' {
 			i = skipSpace(b, i)
@@ -85,11 +85,11 @@ func (d *Decoder) blame(fault *Error) {
 }
 
 // take notes the value of a column.
-func (d *Decoder) take(column int, s span) {
+func (d *Decoder) take(column int, s extent) {
 	if !d.admit(column) {
 		return
 	}
-	d.spans[column] = s
+	d.values[column] = s
 	if !d.table.fields[column].nullOmits || !isNull(d.src[s.from:]) {
 		setBit(d.carried, column)
 	}

@@ -22,8 +22,8 @@ func tsvField(b []byte, at int, separator byte) (f textField, end int) {
 			break
 		}
 	}
-	f.span = trimReturn(b, span{at, end})
-	f.omitted = string(b[f.span.from:f.span.to]) == `\N`
+	f.text = trimReturn(b, extent{at, end})
+	f.omitted = string(b[f.text.from:f.text.to]) == `\N`
 	return f, end
 }
 
