@@ -1,132 +1,190 @@
 package insert
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 )
 
-// verdict is what became of a job, once it is known.
+// verdict is what became of an attempt.
 type verdict uint8
 
 const (
-	verdictStored   verdict = iota
-	verdictRefused          // ClickHouse refuses these rows, together
-	verdictTooMuch          // fewer at a time may pass
-	verdictHomeless         // there is no ClickHouse for them
-	verdictHandBack         // the queue keeps them meanwhile
-	verdictStop             // the worker stops; the queue keeps them
+	again      verdict = iota // not now; what is waited for has a backoff
+	stored                    // written
+	refused                   // ClickHouse refuses these rows, together
+	tooMuch                   // fewer at a time may pass
+	noPool                    // there is no way to ClickHouse
+	unserved                  // nor will there be: they are parked
+	unreadable                // these are no rows
+	notNow                    // the queue keeps them meanwhile
+	stopped                   // the worker stops; the queue keeps them
 )
 
 // errNotServed is the reason of rows whose tenant is gone.
 var errNotServed = errors.New("the tenant is not served")
 
-// attempt tries a job until there is a verdict. What can heal by itself is
-// waited for, and the job is then repeated unchanged.
-func (f *flight) attempt(j *job) (verdict, error) {
-	var homelessSince time.Time
+// attempt tries an insertion until there is a verdict. What can heal by itself
+// is waited for, and the insertion is then repeated unchanged.
+func (f *batch) attempt(i *insertion) (verdict, error) {
+	if i.form == nil {
+		return unreadable, nil
+	}
+	var since time.Time // when the pool was first missed
 	for {
-		if v, ok := f.wait(j, f.b.waits); !ok {
-			return v, nil
-		}
-		ins, err := f.w.o.Pool(f.b.topic.Tenant)
-		if err == nil {
-			var v verdict
-			var settled bool
-			if v, settled, err = f.try(j, ins); settled {
-				return v, err
+		v, err := f.try(i)
+		switch v {
+		case again:
+			since = time.Time{}
+			continue
+		case noPool:
+			if since.IsZero() {
+				since = time.Now()
 			}
-			if clickhouse.Classify(err) != clickhouse.ClassNoPool {
-				homelessSince = time.Time{}
+			if err = f.withoutPool(err, since); err == nil {
 				continue
 			}
+			v = unserved
 		}
-		if homelessSince.IsZero() {
-			homelessSince = time.Now()
-		}
-		if v, reason := f.homeless(err, homelessSince); v == verdictHomeless {
-			f.b.waits.succeed()
-			return v, reason
-		}
+		return v, err
 	}
 }
 
-// wait passes a backoff. Rows that may be written already are never handed
-// back: only this process can repeat their INSERT unchanged.
-func (f *flight) wait(j *job, b *backoff) (verdict, bool) {
-	giveUp := f.b.giveUp
-	if !j.untouched() {
-		giveUp = nil
-	} else if _, _, left, on := b.active(); on && left > 0 && b == f.b.waits && f.w.held.Wanted(f.b.topic.Tenant) {
-		return verdictHandBack, false
+// try makes one INSERT, as soon as the table and its pool may be tried. A
+// failure that can heal is noted in the backoff that it belongs to.
+func (f *batch) try(i *insertion) (verdict, error) {
+	if v := f.pass(i, f.b.waits); v != again {
+		return v, nil
 	}
-	switch b.enter(f.w.stopping, giveUp) {
-	case passStop:
-		return verdictStop, false
-	case passGiveUp:
-		return verdictHandBack, false
+	way, err := f.w.o.Pool(f.b.topic.Tenant)
+	if err != nil {
+		return noPool, err
 	}
-	if f.w.work.Err() != nil {
-		b.release()
-		return verdictStop, false
-	}
-	return 0, true
-}
-
-// homeless decides about rows without a pool. A served tenant's pool may only
-// be late: it is waited for before anything is parked.
-func (f *flight) homeless(err error, since time.Time) (verdict, error) {
-	s := f.w.o.Settings(f.b.topic.Tenant, f.b.topic.Table)
-	switch {
-	case !s.Served:
-		return verdictHomeless, errNotServed
-	case s.Park && time.Since(since) >= f.w.o.NoPoolGrace:
-		return verdictHomeless, err
-	}
-	f.failed(f.b.waits, clickhouse.ClassNoPool, err)
-	return verdictStop, nil
-}
-
-// try makes one INSERT. It is settled when there is a verdict; otherwise the
-// failure was noted in the backoff it belongs to.
-func (f *flight) try(j *job, ins Inserter) (v verdict, settled bool, err error) {
-	pool := f.w.pools.get(ins.Name())
-	defer f.w.pools.put(ins.Name(), pool)
-	if v, ok := f.wait(j, pool); !ok {
+	pool := f.w.pools.get(way.Name())
+	defer f.w.pools.put(way.Name(), pool)
+	if v := f.pass(i, pool); v != again {
 		f.b.waits.release()
-		return v, true, nil
+		return v, nil
 	}
-	class, err := f.insert(j, ins)
-	if class == clickhouse.ClassSplittable && j.rows() == 1 {
-		class = clickhouse.ClassUnavailable
-		pool.succeed()
-		f.failed(f.b.waits, class, err)
-		return 0, false, err
-	}
-	switch class {
-	case classStored, clickhouse.ClassRejected, clickhouse.ClassSplittable:
+	class, err := f.insert(i, way)
+	switch {
+	case err == nil, class == clickhouse.ClassRejected, class == clickhouse.ClassSplittable && i.rows() > 1:
 		pool.succeed()
 		f.b.waits.succeed()
-		return settledVerdict(class), true, err
-	case clickhouse.ClassNoPool:
+		return answered(class, err), err
+	case class == clickhouse.ClassNoPool:
 		pool.release()
-		return 0, false, err
+		return noPool, err
+	case class == clickhouse.ClassSplittable:
+		pool.succeed()
+		f.failed(f.b.waits, clickhouse.ClassUnavailable, err)
+		return again, nil
 	}
-	j.uncertain = j.uncertain || exceptionCode(err) == 0
+	i.uncertain = i.uncertain || exceptionCode(err) == 0
 	if clickhouse.TableOwn(err) {
 		pool.succeed()
 		f.failed(f.b.waits, class, err)
-		return 0, false, err
+	} else {
+		f.b.waits.release()
+		f.failed(pool, class, err)
 	}
-	f.b.waits.release()
-	f.failed(pool, class, err)
-	return 0, false, err
+	return again, nil
+}
+
+// answered is the verdict of an INSERT that ClickHouse judged.
+func answered(class clickhouse.Class, err error) verdict {
+	switch {
+	case err == nil:
+		return stored
+	case class == clickhouse.ClassSplittable:
+		return tooMuch
+	}
+	return refused
+}
+
+// pass waits until b lets an attempt through, which is the verdict again. Rows
+// that may be written already are never handed back: only this process can
+// repeat their INSERT unchanged.
+func (f *batch) pass(i *insertion, b *backoff) verdict {
+	giveUp := f.b.giveUp
+	if !i.untouched() {
+		giveUp = nil
+	} else if b == f.b.waits && b.window().left > 0 && f.w.memory.Wanted(f.b.topic.Tenant) {
+		return notNow
+	}
+	switch b.enter(f.w.stopping, giveUp) {
+	case passStop:
+		return stopped
+	case passGiveUp:
+		return notNow
+	}
+	if f.w.work.Err() != nil {
+		b.release()
+		return stopped
+	}
+	return again
+}
+
+// withoutPool decides about rows that have no way to ClickHouse. A served
+// tenant's pool may only be late: it is waited for before anything is parked.
+// The error is why the rows are parked; nil says that they are not yet.
+func (f *batch) withoutPool(err error, since time.Time) error {
+	s := f.w.o.Settings(f.b.topic.Tenant, f.b.topic.Table)
+	switch {
+	case !s.Served:
+		err = errNotServed
+	case !s.Park || time.Since(since) < f.w.o.NoPoolGrace:
+		f.failed(f.b.waits, clickhouse.ClassNoPool, err)
+		return nil
+	}
+	f.b.waits.succeed()
+	return err
 }
 
 // failed begins a backoff's next window and says so.
-func (f *flight) failed(b *backoff, class clickhouse.Class, err error) {
+func (f *batch) failed(b *backoff, class clickhouse.Class, err error) {
 	wait := b.fail(err.Error())
 	f.w.o.Logger.Warn("cannot write to ClickHouse; the rows are kept and tried again",
 		"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "class", class.String(), "retry_in", wait.String(), "error", err)
+}
+
+// insert sends the rows once.
+func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
+	body, err := i.body()
+	if err != nil {
+		// Rows that cannot be rendered for today's types stay what they were.
+		return clickhouse.ClassRejected, err
+	}
+	ctx, cancel := context.WithTimeout(f.w.work, f.w.o.InsertTimeout)
+	defer cancel()
+	started := time.Now()
+	err = way.Insert(ctx, clickhouse.Request{
+		SQL: i.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: i.settings(),
+	})
+	if err == nil {
+		f.w.metrics.insert("stored", time.Since(started))
+		return 0, nil
+	}
+	class := classify(err)
+	f.w.metrics.insert(class.String(), time.Since(started))
+	return class, err
+}
+
+// classify is clickhouse.Classify, except for refusals of the settings we
+// send: those say nothing about the rows.
+func classify(err error) clickhouse.Class {
+	switch exceptionCode(err) {
+	case 115, 452: // UNKNOWN_SETTING, SETTING_CONSTRAINT_VIOLATION
+		return clickhouse.ClassDenied
+	}
+	return clickhouse.Classify(err)
+}
+
+func exceptionCode(err error) int {
+	if e, ok := errors.AsType[*clickhouse.Error](err); ok {
+		return e.Code
+	}
+	return 0
 }

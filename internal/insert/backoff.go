@@ -127,10 +127,16 @@ func (b *backoff) wake() {
 	b.changed = make(chan struct{})
 }
 
-// active reports whether a backoff is running, since when, why, and how long
-// its window still is.
-func (b *backoff) active() (since time.Time, reason string, left time.Duration, on bool) {
+// window is the state of a backoff.
+type window struct {
+	open   bool // it is waited for something
+	since  time.Time
+	reason string        // of the last failure
+	left   time.Duration // until an attempt may be made
+}
+
+func (b *backoff) window() window {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.since, b.reason, max(0, time.Until(b.until)), b.failures > 0
+	return window{open: b.failures > 0, since: b.since, reason: b.reason, left: max(0, time.Until(b.until))}
 }

@@ -11,8 +11,7 @@ import (
 func TestBackoffIsInactiveUntilSomethingFails(t *testing.T) {
 	b := newBackoff(time.Second, 30*time.Second)
 	assert.Equal(t, passed, b.enter(nil, nil))
-	_, _, _, on := b.active()
-	assert.False(t, on)
+	assert.False(t, b.window().open)
 }
 
 func TestBackoffWindowsStayInBoundsAndGrow(t *testing.T) {
@@ -62,10 +61,10 @@ func TestBackoffFailuresOfOneWindowCountOnce(t *testing.T) {
 	b.fail("first")
 	b.fail("second, under way when the window began")
 	assert.Equal(t, 1, b.failures)
-	_, reason, left, on := b.active()
-	assert.True(t, on)
-	assert.Equal(t, "first", reason)
-	assert.Greater(t, left, 59*time.Minute)
+	now := b.window()
+	assert.True(t, now.open)
+	assert.Equal(t, "first", now.reason)
+	assert.Greater(t, now.left, 59*time.Minute)
 }
 
 func TestBackoffWaitEndsEarly(t *testing.T) {

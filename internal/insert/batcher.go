@@ -3,6 +3,7 @@ package insert
 import (
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -11,14 +12,15 @@ import (
 const maxOwed = 100_000
 
 // batcher gathers one table's chunks. All of it is guarded by the worker's
-// mutex. At most one flush runs at a time; what arrives meanwhile makes the
-// next batch.
+// mutex. At most one batch is written at a time; what arrives meanwhile makes
+// the next one.
 type batcher struct {
-	topic  mq.Topic
-	waits  *backoff // for failures that are the table's own
-	giveUp chan struct{}
+	topic    mq.Topic
+	waits    *backoff // for failures that are the table's own
+	refusals *backoff // for rows that are kept
+	giveUp   chan struct{}
 
-	pending []*chunk
+	pending []*held
 	rows    int
 	bytes   int64
 	first   time.Time // when the first of pending came
@@ -26,41 +28,57 @@ type batcher struct {
 	timer   *time.Timer
 	timerAt time.Time
 
-	flying    bool
+	writing   bool
 	urgent    bool  // memory is wanted: the next batch does not wait to fill
 	admitting int   // deliveries waiting for room
-	held      int64 // bytes admitted and not yet let go
+	taken     int64 // bytes of the tenant's share
 
-	// kept are refused rows of a table that must not park, due at keptUntil.
-	kept      []job
-	keptTries int
-	keptUntil time.Time
+	// kept are refused rows of a table that must not park. They are tried again
+	// when the window of refusals is over.
+	kept []insertion
 
 	handedBack map[mq.Position]struct{}
 	written    mq.Position // the highest position done with
 }
 
-func newBatcher(topic mq.Topic, waits *backoff) *batcher {
+func newBatcher(topic mq.Topic, shortest, longest time.Duration) *batcher {
 	return &batcher{
-		topic: topic, waits: waits, giveUp: make(chan struct{}, 1),
-		handedBack: make(map[mq.Position]struct{}),
+		topic: topic, waits: newBackoff(shortest, longest), refusals: newBackoff(shortest, longest),
+		giveUp: make(chan struct{}, 1), handedBack: make(map[mq.Position]struct{}),
 	}
 }
 
-// schedule starts a flush if one is due, or sees to it that one will be. In a
-// drain only flushAll calls it, so that no flush begins once they are awaited.
+// gather gives an admitted chunk to its batcher. The worker's mutex is held.
+func (w *Worker) gather(b *batcher, c *held) {
+	c.taken = c.size()
+	b.taken += c.taken
+	if len(b.pending) == 0 {
+		b.first = time.Now()
+		b.flush = w.o.Settings(b.topic.Tenant, b.topic.Table).Flush.withDefaults()
+	}
+	b.pending = append(b.pending, c)
+	b.rows += c.Rows
+	b.bytes += int64(len(c.Body))
+	if !w.draining {
+		w.schedule(b)
+	}
+}
+
+// schedule has a batch written if one is due, or sees to it that one will be.
+// In a drain only flushAll calls it, so that no batch begins once they are
+// awaited.
 func (w *Worker) schedule(b *batcher) {
-	if b.flying {
+	if b.writing {
 		return
 	}
 	now := time.Now()
 	wait, due := b.due(now, w.draining)
 	if due {
 		b.disarm()
-		b.flying = true
+		b.writing = true
 		*w.progress.counter(b.topic)++
-		w.flushes.Add(1)
-		go w.fly(b)
+		w.batches.Add(1)
+		go w.writeBatches(b)
 		return
 	}
 	if wait < 0 {
@@ -84,8 +102,8 @@ func (w *Worker) onTimer(b *batcher) {
 	}
 }
 
-// due says whether a flush is due now, else in what time one will be; negative
-// when nothing waits. A drain flushes what waits, but tries no kept rows again.
+// due says whether a batch is due now, else in what time one will be; negative
+// when nothing waits. A drain writes what waits, but tries no kept rows again.
 func (b *batcher) due(now time.Time, draining bool) (wait time.Duration, due bool) {
 	wait = -1
 	if len(b.pending) > 0 {
@@ -95,7 +113,7 @@ func (b *batcher) due(now time.Time, draining bool) (wait time.Duration, due boo
 		}
 	}
 	if len(b.kept) > 0 && !draining {
-		left := max(0, b.keptUntil.Sub(now))
+		left := b.refusals.window().left
 		if left == 0 {
 			return 0, true
 		}
@@ -115,96 +133,10 @@ func (b *batcher) disarm() {
 
 // reap forgets an idle batcher.
 func (w *Worker) reap(b *batcher) {
-	idle := !b.flying && b.admitting == 0 && len(b.pending) == 0 && len(b.kept) == 0 && len(b.handedBack) == 0
+	idle := !b.writing && b.admitting == 0 && len(b.pending) == 0 && len(b.kept) == 0 && len(b.handedBack) == 0
 	if idle && w.batchers[b.topic] == b {
 		b.disarm()
 		delete(w.batchers, b.topic)
-	}
-}
-
-// batch takes the next batch's jobs: the oldest chunks up to a batch's size,
-// one job per shape, and kept rows that are due.
-func (b *batcher) batch(now time.Time) []job {
-	n, rows, bytes := 0, 0, int64(0)
-	for n < len(b.pending) && (n == 0 || rows < b.flush.MaxRows && bytes < b.flush.MaxBytes) {
-		rows += b.pending[n].rows
-		bytes += int64(len(b.pending[n].body))
-		n++
-	}
-	jobs := jobsOf(b.pending[:n])
-	b.pending = append([]*chunk(nil), b.pending[n:]...)
-	b.urgent = false
-	b.rows -= rows
-	b.bytes -= bytes
-	if n > 0 {
-		b.first = now
-	}
-	if len(b.kept) > 0 && !now.Before(b.keptUntil) {
-		jobs = append(jobs, b.kept...)
-		b.kept = nil
-	}
-	return jobs
-}
-
-func jobsOf(chunks []*chunk) []job {
-	var jobs []job
-	at := make(map[*shape]int)
-	for _, c := range chunks {
-		i, ok := at[c.shape]
-		if !ok {
-			i = len(jobs)
-			at[c.shape] = i
-			jobs = append(jobs, job{shape: c.shape})
-		}
-		jobs[i].spans = append(jobs[i].spans, span{c: c, to: c.rows})
-	}
-	return jobs
-}
-
-// settled notes a chunk that is done with.
-func (b *batcher) settled(p mq.Position) {
-	if order, ok := p.Compare(b.written); !ok || order > 0 {
-		b.written = p
-	}
-}
-
-// owe notes a chunk that was handed back and will come again.
-func (b *batcher) owe(p mq.Position) {
-	if len(b.handedBack) < maxOwed {
-		b.handedBack[p] = struct{}{}
-	}
-}
-
-// stuck reports whether the table itself keeps its rows from being written,
-// and in what time it is worth coming again.
-func (w *Worker) stuck(b *batcher) (bool, time.Duration) {
-	_, _, left, waiting := b.waits.active()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(b.kept) > 0 {
-		left = max(left, time.Until(b.keptUntil))
-		waiting = true
-	}
-	return waiting, max(left, w.o.BackoffMin)
-}
-
-func (w *Worker) heldBy(b *batcher) int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return b.held
-}
-
-// reclaim makes room in a tenant's share: its batches go before they are full,
-// and its stuck tables hand back what they hold.
-func (w *Worker) reclaim(id tenant.ID) {
-	for _, b := range w.hurry(id) {
-		if stuck, delay := w.stuck(b); stuck {
-			w.handBackPending(b, delay)
-			select {
-			case b.giveUp <- struct{}{}:
-			default:
-			}
-		}
 	}
 }
 
@@ -226,24 +158,66 @@ func (w *Worker) hurry(id tenant.ID) []*batcher {
 	return all
 }
 
-func (w *Worker) handBackPending(b *batcher, delay time.Duration) {
-	w.mu.Lock()
-	chunks := b.pending
-	b.pending, b.rows, b.bytes = nil, 0, 0
-	w.mu.Unlock()
-	w.handBackAll(b, chunks, delay)
+// next takes the next batch: the oldest chunks up to a batch's size, one
+// insertion per form, and kept rows that are due.
+func (b *batcher) next(now time.Time) []insertion {
+	n, rows, bytes := 0, 0, int64(0)
+	for n < len(b.pending) && (n == 0 || rows < b.flush.MaxRows && bytes < b.flush.MaxBytes) {
+		rows += b.pending[n].Rows
+		bytes += int64(len(b.pending[n].Body))
+		n++
+	}
+	insertions := insertionsOf(b.pending[:n])
+	b.pending = append([]*held(nil), b.pending[n:]...)
+	b.urgent = false
+	b.rows -= rows
+	b.bytes -= bytes
+	if n > 0 {
+		b.first = now
+	}
+	if len(b.kept) > 0 && b.refusals.window().left == 0 {
+		insertions = append(insertions, b.kept...)
+		b.kept = nil
+	}
+	return insertions
 }
 
-// handBackAll gives admitted chunks back to the queue.
-func (w *Worker) handBackAll(b *batcher, chunks []*chunk, delay time.Duration) {
-	w.mu.Lock()
+func insertionsOf(chunks []*held) []insertion {
+	var all []insertion
+	at := make(map[*chunk.Form]int)
 	for _, c := range chunks {
-		b.owe(c.key.pos)
+		i, ok := at[c.Form]
+		if !ok {
+			i = len(all)
+			at[c.Form] = i
+			all = append(all, insertion{form: c.Form})
+		}
+		all[i].spans = append(all[i].spans, span{c: c, to: c.Rows})
 	}
-	w.mu.Unlock()
-	deliveries := w.deliveries(chunks)
-	w.letGo(b, chunks)
-	for _, d := range deliveries {
-		w.nak(d, delay)
+	return all
+}
+
+// keep puts refused rows aside, to be tried again later and later.
+func (b *batcher) keep(refused []insertion, err error) {
+	switch {
+	case len(refused) > 0:
+		b.kept = append(b.kept, refused...)
+		b.refusals.fail(err.Error())
+	case len(b.kept) == 0:
+		b.refusals.succeed()
+	}
+}
+
+// wrote notes a chunk that is done with.
+func (b *batcher) wrote(p mq.Position) {
+	if order, ok := p.Compare(b.written); !ok || order > 0 {
+		b.written = p
+	}
+}
+
+// owe notes a chunk that was handed back and will come again.
+func (b *batcher) owe(p mq.Position) {
+	if len(b.handedBack) < maxOwed {
+		b.handedBack[p] = struct{}{}
 	}
 }

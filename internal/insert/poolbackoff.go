@@ -43,7 +43,7 @@ func (p *poolBackoffs) put(name string, used *backoff) {
 		return
 	}
 	b.users--
-	if _, _, _, on := b.active(); b.users == 0 && !on {
+	if b.users == 0 && !b.window().open {
 		delete(p.pools, name)
 	}
 }
@@ -53,8 +53,8 @@ func (p *poolBackoffs) status() []BackoffStatus {
 	defer p.mu.Unlock()
 	var all []BackoffStatus
 	for name, b := range p.pools {
-		if since, reason, _, on := b.active(); on {
-			all = append(all, BackoffStatus{Pool: name, Since: since, Err: reason})
+		if now := b.window(); now.open {
+			all = append(all, BackoffStatus{Pool: name, Since: now.since, Err: now.reason})
 		}
 	}
 	return all

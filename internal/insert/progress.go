@@ -3,6 +3,7 @@ package insert
 import (
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
@@ -15,7 +16,7 @@ type progress struct {
 	seed maphash.Seed
 	// delivered is the newest chunk that came, by tenant.
 	delivered map[tenant.ID]mq.Position
-	// writes counts begun flights. Tables share counters, which at worst makes
+	// writes counts begun batches. Tables share counters, which at worst makes
 	// a quiet table look busy.
 	writes [1024]uint64
 }
@@ -32,11 +33,11 @@ func (p *progress) counter(t mq.Topic) *uint64 {
 	return &p.writes[maphash.Comparable(p.seed, t)%uint64(len(p.writes))]
 }
 
-// came notes a chunk that is in hand from now on.
-func (p *progress) came(c *chunk) {
-	at := c.key.pos
-	if order, ok := at.Compare(p.delivered[c.key.tenant]); !ok || order > 0 {
-		p.delivered[c.key.tenant] = at
+// came notes a chunk that is held from now on.
+func (p *progress) came(c *held) {
+	at := c.pos
+	if order, ok := at.Compare(p.delivered[c.topic.Tenant]); !ok || order > 0 {
+		p.delivered[c.topic.Tenant] = at
 	}
 }
 
@@ -53,7 +54,7 @@ func (w *Worker) Progress(t mq.Topic) notice.Progress {
 	if b == nil {
 		return p
 	}
-	for key, c := range w.inHand {
+	for key, c := range w.held {
 		if c.topic == t {
 			p.Frontier = before(p.Frontier, key.pos)
 		}
@@ -62,19 +63,14 @@ func (w *Worker) Progress(t mq.Topic) notice.Progress {
 		p.Frontier = before(p.Frontier, at)
 	}
 	order, comparable := b.written.Compare(p.Frontier)
-	p.Quiet = !b.flying && !b.partWritten() && comparable && order <= 0
+	p.Quiet = !b.writing && !b.partWritten() && comparable && order <= 0
 	return p
 }
 
 // partWritten reports whether rows of a chunk that is kept are written, or may
-// be. No flight is under way.
+// be. No batch is being written.
 func (b *batcher) partWritten() bool {
-	for _, j := range b.kept {
-		if !j.untouched() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.kept, func(i insertion) bool { return !i.untouched() })
 }
 
 // before moves a frontier in front of a chunk that is not done with.

@@ -70,7 +70,7 @@ func pool(ins insert.Inserter) func(tenant.ID) (insert.Inserter, error) {
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, dir: t.TempDir(), logs: &logBuffer{},
-		acks: &ackRecorder{mu: &sync.Mutex{}, acked: map[mq.Position]bool{}},
+		acks: &ackRecorder{mu: &sync.Mutex{}, acked: map[mq.Position]bool{}, handedBack: map[string]int{}},
 	}
 	t.Cleanup(r.close)
 	return r
@@ -345,11 +345,31 @@ func (s *script) next(n int) int {
 	return s.rand.IntN(n)
 }
 
-// ackRecorder notes what was acknowledged.
+// ackRecorder notes what was acknowledged and what was handed back.
 type ackRecorder struct {
 	insert.Source
-	mu    *sync.Mutex
-	acked map[mq.Position]bool
+	mu         *sync.Mutex
+	acked      map[mq.Position]bool
+	handedBack map[string]int // deliveries, by table
+}
+
+// recordedDelivery is a delivery whose handing back is noted.
+type recordedDelivery struct {
+	mq.Delivery
+	to *ackRecorder
+}
+
+func (d recordedDelivery) Nak(delay time.Duration) error {
+	d.to.mu.Lock()
+	d.to.handedBack[d.Chunk().Table]++
+	d.to.mu.Unlock()
+	return d.Delivery.Nak(delay)
+}
+
+func (a *ackRecorder) backOf(table string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.handedBack[table]
 }
 
 type recordedConsumption struct {
@@ -358,12 +378,16 @@ type recordedConsumption struct {
 }
 
 func (a *ackRecorder) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error) {
-	c, err := a.Source.Consume(ctx, o, handle)
+	c, err := a.Source.Consume(ctx, o, func(d mq.Delivery) { handle(recordedDelivery{d, a}) })
 	return recordedConsumption{c, a}, err
 }
 
 func (c recordedConsumption) Ack(ds ...mq.Delivery) error {
-	err := c.Consumption.Ack(ds...)
+	bare := make([]mq.Delivery, len(ds))
+	for i, d := range ds {
+		bare[i] = d.(recordedDelivery).Delivery
+	}
+	err := c.Consumption.Ack(bare...)
 	c.to.mu.Lock()
 	defer c.to.mu.Unlock()
 	for _, d := range ds {

@@ -33,15 +33,15 @@ type BackoffStatus struct {
 
 // Status returns the worker's state now.
 func (w *Worker) Status() Status {
-	s := Status{HeldBytes: w.held.Used(), Backoffs: w.pools.status()}
+	s := Status{HeldBytes: w.memory.Used(), Backoffs: w.pools.status()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.HeldChunks = len(w.inHand)
+	s.HeldChunks = len(w.held)
 	s.RowsInserted, s.RowsParked = w.totals.inserted, w.totals.parked
 	s.OldestUnwritten = w.oldest()
 	for topic, b := range w.batchers {
-		if since, reason, _, on := b.waits.active(); on {
-			s.Backoffs = append(s.Backoffs, BackoffStatus{Tenant: topic.Tenant, Table: topic.Table, Since: since, Err: reason})
+		if now := b.waits.window(); now.open {
+			s.Backoffs = append(s.Backoffs, BackoffStatus{Tenant: topic.Tenant, Table: topic.Table, Since: now.since, Err: now.reason})
 		}
 	}
 	return s
@@ -49,9 +49,9 @@ func (w *Worker) Status() Status {
 
 func (w *Worker) oldest() time.Time {
 	var oldest time.Time
-	for _, c := range w.inHand {
-		if oldest.IsZero() || c.received.Before(oldest) {
-			oldest = c.received
+	for _, c := range w.held {
+		if oldest.IsZero() || c.header.Received.Before(oldest) {
+			oldest = c.header.Received
 		}
 	}
 	return oldest

@@ -10,30 +10,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
-
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
-// maxUnacked bounds what is remembered of chunks that are written but whose
-// acknowledgement failed.
-const maxUnacked = 100_000
-
 // Worker takes chunks off the queue, gathers them per table and inserts them.
-// A chunk is in hand from its delivery until it is acknowledged or handed
-// back; its rows are then written or parked, or still in the queue.
+// A chunk is held from its delivery until it is acknowledged or handed back; its
+// rows are then written or parked, or still in the queue.
 type Worker struct {
 	o       WorkerOptions
-	held    *fairshare.Bytes
-	shapes  *shapes
-	zstd    *zstd.Decoder
+	memory  *fairshare.Bytes
+	chunks  *chunk.Opener
 	pools   *poolBackoffs
 	metrics *workerMetrics
 
 	stopping chan struct{} // closed when Run's context has ended
 	started  chan struct{} // closed when consumption is set
-	flushes  sync.WaitGroup
+	batches  sync.WaitGroup
 	// work is the context of INSERTs and parking; it outlives Run's context by
 	// the drain. It and consumption are set before anything reads them.
 	work        context.Context
@@ -41,8 +35,8 @@ type Worker struct {
 
 	mu       sync.Mutex
 	batchers map[mq.Topic]*batcher
-	inHand   map[chunkKey]*chunk
-	unacked  map[chunkKey]struct{}
+	held     map[heldKey]*held
+	unacked  map[heldKey]struct{}
 	progress *progress
 	draining bool
 	totals   totals
@@ -55,22 +49,21 @@ func NewWorker(o WorkerOptions) *Worker {
 	o = o.withDefaults()
 	w := &Worker{
 		o:        o,
-		held:     fairshare.New(o.MaxHeldPerTenant, o.MaxHeld),
-		shapes:   newShapes(),
-		zstd:     newDecompressor(),
+		memory:   fairshare.New(o.MaxHeldPerTenant, o.MaxHeld),
+		chunks:   chunk.NewOpener(),
 		pools:    newPoolBackoffs(o.BackoffMin, o.BackoffMax),
 		stopping: make(chan struct{}),
 		started:  make(chan struct{}),
 		batchers: make(map[mq.Topic]*batcher),
-		inHand:   make(map[chunkKey]*chunk),
-		unacked:  make(map[chunkKey]struct{}),
+		held:     make(map[heldKey]*held),
+		unacked:  make(map[heldKey]struct{}),
 		progress: newProgress(),
 	}
 	w.metrics = newWorkerMetrics(o.Metrics, w)
 	return w
 }
 
-// Run works until ctx ends, then writes what is in hand once, within
+// Run works until ctx ends, then writes what is held once, within
 // DrainTimeout. What is left stays in the queue. It returns an error when the
 // queue's delivery ends on its own. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
@@ -81,7 +74,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	// worker's, which knows which table is stuck.
 	consumption, err := w.o.Broker.Consume(work, mq.ConsumeOptions{
 		MaxBytesPerTenant: 2 * w.o.MaxHeldPerTenant, MaxBytes: 2 * w.o.MaxHeld,
-	}, w.handle)
+	}, w.deliver)
 	if err != nil {
 		return fmt.Errorf("consuming the queue: %w", err)
 	}
@@ -96,7 +89,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	stopped := w.drain(cancel)
 	cancel()
 	<-extending
-	w.zstd.Close()
 	return errors.Join(failed, stopped)
 }
 
@@ -110,7 +102,7 @@ func (w *Worker) serve(ctx context.Context, c mq.Consumption) error {
 	}
 }
 
-// drain stops delivery and gives what is in hand one attempt, within the time
+// drain stops delivery and gives what is held one attempt, within the time
 // there is; giveUp ends the attempts that are then still running.
 func (w *Worker) drain(giveUp context.CancelFunc) error {
 	timer := time.AfterFunc(w.o.DrainTimeout, giveUp)
@@ -118,7 +110,7 @@ func (w *Worker) drain(giveUp context.CancelFunc) error {
 	close(w.stopping)
 	err := w.consumption.Stop(w.work)
 	w.flushAll()
-	w.flushes.Wait()
+	w.batches.Wait()
 	if err != nil {
 		return fmt.Errorf("stopping delivery: %w", err)
 	}
@@ -132,24 +124,4 @@ func (w *Worker) flushAll() {
 	for _, b := range w.batchers {
 		w.schedule(b)
 	}
-}
-
-// handle takes one delivery. It blocks while its tenant's share of memory is
-// used up, which delays that tenant alone.
-func (w *Worker) handle(d mq.Delivery) {
-	<-w.started
-	if w.redelivered(d) {
-		return
-	}
-	c, err := w.readChunk(d)
-	if err != nil {
-		w.parkUnreadable(d, err)
-		return
-	}
-	b := w.take(c)
-	if delay, ok := w.admit(b, c); !ok {
-		w.handBack(b, delay, c)
-		return
-	}
-	w.add(b, c)
 }

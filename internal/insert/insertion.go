@@ -1,0 +1,247 @@
+package insert
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/chunk"
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// span is a range of a chunk's rows.
+type span struct {
+	c        *held
+	from, to int
+}
+
+func (s span) rows() int { return s.to - s.from }
+
+// insertion is the rows of one INSERT.
+type insertion struct {
+	form  *chunk.Form // nil of chunks that cannot be read
+	spans []span
+	// text sends RowBinary rows as JSON, for ClickHouse to read into the types
+	// that the columns have by now.
+	text bool
+	// uncertain says that an INSERT of these rows may have succeeded.
+	uncertain bool
+}
+
+func (i insertion) rows() int {
+	n := 0
+	for _, s := range i.spans {
+		n += s.rows()
+	}
+	return n
+}
+
+// unsettled reports whether the insertion is whole chunks, none of whose rows
+// is written or parked for certain.
+func (i insertion) unsettled() bool {
+	return !slices.ContainsFunc(i.spans, func(s span) bool { return s.rows() != s.c.Rows || s.c.left != s.c.Rows })
+}
+
+// untouched reports whether no row of the insertion's chunks can be written or
+// parked, so that they can go back to the queue.
+func (i insertion) untouched() bool { return !i.uncertain && i.unsettled() }
+
+// chunks are those of the insertion, when it is whole chunks.
+func (i insertion) chunks() []*held {
+	all := make([]*held, len(i.spans))
+	for n, s := range i.spans {
+		all[n] = s.c
+	}
+	return all
+}
+
+// of is an insertion of some of its rows.
+func (i insertion) of(spans ...span) insertion {
+	i.spans = spans
+	return i
+}
+
+// split divides the insertion into at most n parts of about as many rows. It
+// cuts between chunks as long as there are several, so that most chunks are done
+// with as a whole; rows of one chunk must have been found.
+func (i insertion) split(n int) []insertion {
+	if len(i.spans) == 1 {
+		return i.splitRows(n)
+	}
+	per := (i.rows() + n - 1) / n
+	var parts []insertion
+	rows := per
+	for _, s := range i.spans {
+		if rows >= per {
+			parts, rows = append(parts, i.of()), 0
+		}
+		last := &parts[len(parts)-1]
+		last.spans = append(last.spans, s)
+		rows += s.rows()
+	}
+	if len(parts) > 1 {
+		return parts
+	}
+	// One chunk outweighs the others: it goes alone.
+	last := len(i.spans) - 1
+	return []insertion{i.of(slices.Clip(i.spans[:last])...), i.of(i.spans[last])}
+}
+
+func (i insertion) splitRows(n int) []insertion {
+	s := i.spans[0]
+	per := (s.rows() + n - 1) / n
+	var parts []insertion
+	for from := s.from; from < s.to; from += per {
+		parts = append(parts, i.of(span{c: s.c, from: from, to: min(from+per, s.to)}))
+	}
+	return parts
+}
+
+// around takes out row at (from 0) and returns what comes before it, the row,
+// the rest of its chunk, and what comes after: its chunk is done with before
+// the chunks behind it are looked at. Rows of its chunk must have been found.
+func (i insertion) around(at int) []insertion {
+	n, first := 0, 0
+	for ; first+i.spans[n].rows() <= at; n++ {
+		first += i.spans[n].rows()
+	}
+	s := i.spans[n]
+	row := s.from + at - first
+	before := append(slices.Clone(i.spans[:n]), span{s.c, s.from, row})
+	var parts []insertion
+	for _, spans := range [][]span{before, {{s.c, row, row + 1}}, {{s.c, row + 1, s.to}}, i.spans[n+1:]} {
+		spans = slices.DeleteFunc(spans, func(s span) bool { return s.rows() == 0 })
+		if len(spans) > 0 {
+			parts = append(parts, i.of(spans...))
+		}
+	}
+	return parts
+}
+
+// token names exactly these rows, so that a repeat of the INSERT is recognised
+// by a table that remembers tokens.
+func (i insertion) token() string {
+	h := sha256.New()
+	topic := i.spans[0].c.topic
+	_, _ = fmt.Fprintf(h, "%s\x00%s\x00%s\x00", topic.Tenant, topic.Table, i.form.Columns)
+	var b []byte
+	for _, s := range i.spans {
+		b = s.c.pos.AppendBinary(b[:0])
+		b = binary.BigEndian.AppendUint64(b, uint64(s.from))
+		b = binary.BigEndian.AppendUint64(b, uint64(s.to))
+		h.Write(b)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// format is the INSERT's input format.
+func (i insertion) format() string {
+	if i.text || i.form.Text() {
+		return mq.FormatJSONCompactEachRow
+	}
+	return "RowBinaryWithNamesAndTypes"
+}
+
+func (i insertion) statement(table string) string {
+	var b strings.Builder
+	b.WriteString("INSERT INTO " + clickhouse.QuoteIdent(table) + " (")
+	for n, name := range i.form.Layout.Names() {
+		if n > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(clickhouse.QuoteIdent(name))
+	}
+	b.WriteString(") FORMAT " + i.format())
+	return b.String()
+}
+
+// settings pin what a user's profile could change about the meaning of an
+// INSERT: that its errors reach us, that no row and no column is dropped in
+// silence, and that what is left out gets its default.
+func (i insertion) settings() map[string]string {
+	settings := map[string]string{
+		"async_insert":                             "0",
+		"wait_end_of_query":                        "1",
+		"insert_deduplication_token":               i.token(),
+		"input_format_skip_unknown_fields":         "0",
+		"input_format_allow_errors_num":            "0",
+		"input_format_allow_errors_ratio":          "0",
+		"input_format_with_names_use_header":       "1",
+		"input_format_with_types_use_header":       "1",
+		"input_format_null_as_default":             "0",
+		"input_format_defaults_for_omitted_fields": "1",
+		"input_format_parallel_parsing":            "0",
+		"date_time_input_format":                   "best_effort",
+		"max_insert_block_size":                    strconv.Itoa(max(i.rows(), 1_048_449)),
+	}
+	if i.format() == mq.FormatJSONCompactEachRow {
+		// Members of a named tuple are written by their names.
+		settings["input_format_json_named_tuples_as_objects"] = "1"
+	}
+	return settings
+}
+
+// body reads the INSERT's data. Chunks' bodies are not copied.
+func (i insertion) body() (*segments, error) {
+	if i.text {
+		rendered, err := i.render()
+		return &segments{bufs: net.Buffers{rendered}, left: len(rendered)}, err
+	}
+	s := &segments{bufs: make(net.Buffers, 0, len(i.spans)+1)}
+	if !i.form.Text() {
+		s.add(i.form.Layout.AppendNamesAndTypes(nil))
+	}
+	for _, sp := range i.spans {
+		part := sp.c.Slice(sp.from, sp.to)
+		s.add(part)
+		if i.form.Text() && part[len(part)-1] != '\n' {
+			s.add([]byte{'\n'})
+		}
+	}
+	return s, nil
+}
+
+// render turns the rows into JSONCompactEachRow.
+func (i insertion) render() ([]byte, error) {
+	var out []byte
+	for _, s := range i.spans {
+		for row := s.from; row < s.to; row++ {
+			var err error
+			if out, err = i.form.Layout.AppendCompact(out, s.c.Slice(row, row+1)); err != nil {
+				return nil, fmt.Errorf("rendering row %d of a chunk: %w", row, err)
+			}
+			out = append(out, '\n')
+		}
+	}
+	return out, nil
+}
+
+// segments is a reader over byte slices that stay where they are.
+type segments struct {
+	bufs net.Buffers
+	left int
+}
+
+func (s *segments) add(b []byte) {
+	if len(b) > 0 {
+		s.bufs = append(s.bufs, b)
+		s.left += len(b)
+	}
+}
+
+// Read implements io.Reader.
+func (s *segments) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := s.bufs.Read(p)
+	s.left -= n
+	return n, err
+}
