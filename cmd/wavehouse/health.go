@@ -37,9 +37,12 @@ not. Made for container health checks, where no curl is at hand.`,
 	return cmd
 }
 
+// healthPort is where probes and operations are served.
 func healthPort(env []string) string {
-	if port := lookup(env, "WH_SERVER_PORT"); port != "" {
-		return port
+	for _, name := range []string{"WH_SERVER_OPS_PORT", "WH_SERVER_PORT"} {
+		if port := lookup(env, name); port != "" && port != "0" {
+			return port
+		}
 	}
 	return "8080"
 }

@@ -24,7 +24,7 @@ func TestOpenAPINamesEveryRoute(t *testing.T) {
 	}
 	served := map[string]bool{}
 	server := newTestServer(t, testOptions(t))
-	require.NoError(t, chi.Walk(server.router, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+	require.NoError(t, chi.Walk(server.public, func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 		served[method+" "+route] = true
 		return nil
 	}))

@@ -8,9 +8,9 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// ops serves a route that only an operator may use: the holder of the operator
+// operator serves a route that only an operator may use: the holder of the operator
 // key, or, where there is no other tenant, the admin role of tenant 0's policy.
-func (s *Server) ops(h func(w http.ResponseWriter, r *http.Request, query url.Values) error) http.HandlerFunc {
+func (s *Server) operator(h func(w http.ResponseWriter, r *http.Request, query url.Values) error) http.HandlerFunc {
 	return s.exempt(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := s.authorizeOps(r); err != nil {

@@ -16,14 +16,31 @@ const (
 	maxCauses = 100
 )
 
-// livez answers 503 until one tenant's tables are known, then 200 for the
-// life of the process: a ClickHouse that goes away later is no reason to
-// restart a process that holds a queue.
-func (s *Server) livez(w http.ResponseWriter, _ *http.Request) error {
-	if s.Schemas.FirstLoaded() {
-		return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+// probe answers 503 while there is a cause, which is told or not.
+func probe(cause func(context.Context) string, told bool) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		why := cause(r.Context())
+		if why == "" {
+			return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+		}
+		answer := map[string]string{"status": "degraded"}
+		if told {
+			answer["error"] = why
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Retry-After", "1")
+		return writeJSON(w, http.StatusServiceUnavailable, answer)
 	}
-	return degraded(w, s.pendingSchemas())
+}
+
+// notAlive names a cause until one tenant's tables are known, and then none for
+// the life of the process: a ClickHouse that goes away later is no reason to
+// restart a process that holds a queue.
+func (s *Server) notAlive(context.Context) string {
+	if s.Schemas.FirstLoaded() {
+		return ""
+	}
+	return s.pendingSchemas()
 }
 
 func (s *Server) pendingSchemas() string {
@@ -50,22 +67,22 @@ func joinCauses(causes []string) string {
 	return strings.Join(causes, "; ")
 }
 
-// readyz answers 200 when tables are known, a pool answers and the queue takes
-// rows.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+// notReady names no cause when tables are known, a pool answers and the queue
+// takes rows.
+func (s *Server) notReady(ctx context.Context) string {
 	if s.stopping.Load() {
-		return degraded(w, "the server is stopping")
+		return "the server is stopping"
 	}
-	if !s.Schemas.FirstLoaded() {
-		return degraded(w, s.pendingSchemas())
+	if cause := s.notAlive(ctx); cause != "" {
+		return cause
 	}
-	if full := s.queueFull(r.Context()); full != nil {
-		return degraded(w, "queue: "+full.Error())
+	if full := s.queueFull(ctx); full != nil {
+		return "queue: " + full.Error()
 	}
-	if failures := s.Pools.Probe(r.Context(), pingTimeout); failures != nil {
-		return degraded(w, failedPools(failures))
+	if failures := s.Pools.Probe(ctx, pingTimeout); failures != nil {
+		return failedPools(failures)
 	}
-	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	return ""
 }
 
 // queueFull says why the volume has no room, nil when it has.
@@ -85,12 +102,6 @@ func failedPools(failures map[string]error) string {
 		causes = append(causes, fmt.Sprintf("clickhouse pool %s: %v", name, err))
 	}
 	return joinCauses(causes)
-}
-
-func degraded(w http.ResponseWriter, cause string) error {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Retry-After", "1")
-	return writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "degraded", "error": cause})
 }
 
 // health is livez for callers from outside: a status and no body.

@@ -120,6 +120,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer
 	Build      telemetry.Build
+	// OpsApart keeps metrics, operations and the causes that probes name to the
+	// handler of Ops.
+	OpsApart bool
 	// Metrics serves the exposition; nil when another listener does.
 	Metrics     http.Handler
 	MetricsPath string
@@ -133,12 +136,13 @@ type Options struct {
 // Server is the API's handler.
 type Server struct {
 	Options
-	edge     *edge
-	bodies   *bodyReader
-	known    *memo.Memo[asked, cache.Key]
-	bounds   *memo.Memo[boundKey, boundEntry]
-	router   chi.Router
-	stopping atomic.Bool
+	edge   *edge
+	bodies *bodyReader
+	known  *memo.Memo[asked, cache.Key]
+	bounds *memo.Memo[boundKey, boundEntry]
+	// public and ops are their routes; public has both unless they are apart.
+	public, ops chi.Router
+	stopping    atomic.Bool
 	// ending ends when a stop begins, and with it what waits for long.
 	ending context.Context
 	end    context.CancelFunc
@@ -160,12 +164,15 @@ func NewServer(o Options) *Server {
 		bounds:  memo.New[boundKey, boundEntry](maxBounds),
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
-	s.router = s.routes()
+	s.public, s.ops = s.routes(true, !o.OpsApart), s.routes(false, true)
 	return s
 }
 
 // ServeHTTP serves one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.router.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.public.ServeHTTP(w, r) }
+
+// Ops serves probes, metrics and operations, and nothing else.
+func (s *Server) Ops() http.Handler { return s.ops }
 
 // BeginStop makes /readyz answer 503 from now on: a stop has begun.
 // Requests that wait for their rows to be inserted are answered.
@@ -174,45 +181,50 @@ func (s *Server) BeginStop() {
 	s.end()
 }
 
-func (s *Server) routes() chi.Router {
+// routes are those for everybody, those of operations, or both.
+func (s *Server) routes(public, ops bool) chi.Router {
 	router := chi.NewRouter()
 	router.Use(s.edge.wrap, middleware.GetHead, s.preflight)
 	router.NotFound(s.exempt(func(http.ResponseWriter, *http.Request) error {
 		return problem(http.StatusNotFound, "route.unknown", "no such route")
 	}))
-	router.MethodNotAllowed(s.exempt(s.methodNotAllowed))
+	router.MethodNotAllowed(s.exempt(methodNotAllowed(router)))
 
-	router.Get("/livez", s.exempt(s.livez))
-	router.Get("/healthz", s.exempt(s.livez))
-	router.Get("/readyz", s.exempt(s.readyz))
+	router.Get("/livez", s.exempt(probe(s.notAlive, ops)))
+	router.Get("/healthz", s.exempt(probe(s.notAlive, ops)))
+	router.Get("/readyz", s.exempt(probe(s.notReady, ops)))
 	router.Get("/version", s.exempt(s.version))
-	router.Get("/openapi.json", s.exempt(s.openAPI))
-	if s.Metrics != nil {
+	if ops && s.Metrics != nil {
 		router.Method(http.MethodGet, s.MetricsPath, s.Metrics)
 	}
-	router.Get("/v1/stream", s.tenant(s.stream))
-
-	compressed := compress()
-	router.Group(func(router chi.Router) {
-		router.Use(compressed)
-		router.Get("/v1/health", s.tenant(s.health))
-		router.Post("/v1/ingest", s.tenant(s.ingest))
-		router.Post("/v1/query", s.tenant(s.discreet(s.query)))
-		router.Get("/v1/pipes/{name}", s.tenant(s.discreet(s.pipe)))
-		router.Post("/v1/pipes/{name}", s.tenant(s.discreet(s.pipe)))
-		router.Post("/v1/ops/query", s.ops(s.opsQuery))
-		router.Get("/v1/ops/schema", s.ops(s.opsSchema))
-		router.Post("/v1/ops/schema/refresh", s.ops(s.opsSchemaRefresh))
-		router.Get("/v1/ops/pipes", s.ops(s.opsPipes))
-		router.Get("/v1/ops/pipes/{name}", s.ops(s.opsPipe))
-		router.Get("/v1/ops/tenants", s.ops(s.opsTenants))
-		router.Get("/v1/ops/dlq/stats", s.ops(s.opsDeadLetterStats))
-		router.Get("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterRows))
-		router.Delete("/v1/ops/dlq/rows", s.ops(s.opsDeadLetterDiscard))
-		router.Post("/v1/ops/dlq/replay", s.ops(s.opsDeadLetterReplay))
-		router.Post("/v1/ops/settings/reload", s.ops(s.opsReload))
-	})
+	compressed := router.With(compress())
+	if public {
+		router.Get("/openapi.json", s.exempt(s.openAPI))
+		router.Get("/v1/stream", s.tenant(s.stream))
+		compressed.Get("/v1/health", s.tenant(s.health))
+		compressed.Post("/v1/ingest", s.tenant(s.ingest))
+		compressed.Post("/v1/query", s.tenant(s.discreet(s.query)))
+		compressed.Get("/v1/pipes/{name}", s.tenant(s.discreet(s.pipe)))
+		compressed.Post("/v1/pipes/{name}", s.tenant(s.discreet(s.pipe)))
+	}
+	if ops {
+		s.opsRoutes(compressed)
+	}
 	return router
+}
+
+func (s *Server) opsRoutes(router chi.Router) {
+	router.Post("/v1/ops/query", s.operator(s.opsQuery))
+	router.Get("/v1/ops/schema", s.operator(s.opsSchema))
+	router.Post("/v1/ops/schema/refresh", s.operator(s.opsSchemaRefresh))
+	router.Get("/v1/ops/pipes", s.operator(s.opsPipes))
+	router.Get("/v1/ops/pipes/{name}", s.operator(s.opsPipe))
+	router.Get("/v1/ops/tenants", s.operator(s.opsTenants))
+	router.Get("/v1/ops/dlq/stats", s.operator(s.opsDeadLetterStats))
+	router.Get("/v1/ops/dlq/rows", s.operator(s.opsDeadLetterRows))
+	router.Delete("/v1/ops/dlq/rows", s.operator(s.opsDeadLetterDiscard))
+	router.Post("/v1/ops/dlq/replay", s.operator(s.opsDeadLetterReplay))
+	router.Post("/v1/ops/settings/reload", s.operator(s.opsReload))
 }
 
 // compress answers with a compressed body when the client accepts one and it
@@ -251,14 +263,16 @@ func (s *Server) decorateDefault(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) error {
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		if s.router.Match(chi.NewRouteContext(), method, r.URL.Path) {
-			w.Header().Add("Allow", method)
+func methodNotAllowed(router chi.Router) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			if router.Match(chi.NewRouteContext(), method, r.URL.Path) {
+				w.Header().Add("Allow", method)
+			}
 		}
+		if allow := w.Header().Values("Allow"); slices.Contains(allow, http.MethodGet) && !slices.Contains(allow, http.MethodHead) {
+			w.Header().Add("Allow", http.MethodHead)
+		}
+		return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the route does not answer this method")
 	}
-	if allow := w.Header().Values("Allow"); slices.Contains(allow, http.MethodGet) && !slices.Contains(allow, http.MethodHead) {
-		w.Header().Add("Allow", http.MethodHead)
-	}
-	return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the route does not answer this method")
 }

@@ -67,7 +67,8 @@ type App struct {
 	letters   *letters.Keeper
 	watches   *ingest.Watches
 	api       *api.Server
-	server    *http.Server
+	// servers are one or more; the first is everybody's, if there is one.
+	servers []*http.Server
 	// adopting is held by an adoption, which alone uses budgets, held and
 	// removed: the tenants that have a folder, and those that lost it last.
 	adopting sync.Mutex
@@ -77,8 +78,6 @@ type App struct {
 	windows  windows
 	limits   *limit.Limits
 	failures atomic.Pointer[failures] // of the last adoption
-	// metricsServer is nil when metrics share the API's listener, or are off.
-	metricsServer *http.Server
 }
 
 // New builds the components. Nothing is dialled and no port is bound; the
@@ -150,10 +149,14 @@ func (a *App) buildPipeline() {
 		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
 	})
 	a.watches = ingest.NewWatches(a.floor)
-	// In this order: who waits for its rows finds them wherever it looks.
-	a.notices.Listen(a.results.told)
-	a.notices.Listen(a.watches.Told)
-	a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
+	if a.config.HasRole(config.RoleAPI) {
+		// In this order: who waits for its rows finds them wherever it looks.
+		a.notices.Listen(a.results.told)
+		a.notices.Listen(a.watches.Told)
+	}
+	if a.config.HasRole(config.RoleIngest) {
+		a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
+	}
 	a.hub = stream.New(stream.Options{
 		Broker: a.queue, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
 	})
@@ -171,21 +174,42 @@ func (a *App) buildAPI(o Options) {
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
 	}
-	metrics := telemetry.MetricsHandler(a.metrics)
-	p := o.Config.Prometheus
-	switch {
-	case p.Enabled && (p.Port == 0 || p.Port == o.Config.Server.Port):
-		options.Metrics, options.MetricsPath = metrics, p.Path
-	case p.Enabled:
-		mux := http.NewServeMux()
-		mux.Handle("GET "+p.Path, metrics)
-		a.metricsServer = newHTTPServer(address(o.Config.Server.Host, p.Port), mux, a.logger)
-	}
-	a.api = api.NewServer(options)
-	a.server = newHTTPServer(address(o.Config.Server.Host, o.Config.Server.Port), a.api, a.logger)
+	a.listeners(options)
 }
 
-func address(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
+// listeners makes the server of everybody's routes and those of operations and
+// metrics, where they have a port of their own. A process without the role api
+// has no routes for everybody.
+func (a *App) listeners(options api.Options) {
+	c := a.config
+	port, ops, metrics := c.Server.Port, c.Server.OpsPort, c.Prometheus.Port
+	public := c.HasRole(config.RoleAPI)
+	options.OpsApart = !public || ops != 0 && ops != port
+	if ops == 0 {
+		ops = port
+	}
+	exposition := telemetry.MetricsHandler(a.metrics)
+	apart := c.Prometheus.Enabled && metrics != 0 && metrics != port && metrics != ops
+	if c.Prometheus.Enabled && !apart {
+		options.Metrics, options.MetricsPath = exposition, c.Prometheus.Path
+	}
+	a.api = api.NewServer(options)
+	if public {
+		a.serveOn(port, a.api)
+	}
+	if options.OpsApart {
+		a.serveOn(ops, a.api.Ops())
+	}
+	if apart {
+		mux := http.NewServeMux()
+		mux.Handle("GET "+c.Prometheus.Path, exposition)
+		a.serveOn(metrics, mux)
+	}
+}
+
+func (a *App) serveOn(port int, handler http.Handler) {
+	a.servers = append(a.servers, newHTTPServer(net.JoinHostPort(a.config.Server.Host, strconv.Itoa(port)), handler, a.logger))
+}
 
 // newHTTPServer bounds what a client may keep open. Answers have no write
 // timeout of the server's: a stream is as long as its reader stays, and sets

@@ -29,7 +29,7 @@ func listenOn(ctx context.Context, addr string) (net.Listener, error) {
 	}
 	listener, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w (is another process using the port? set server.port)", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w (is another process using the port? set server.port, server.ops_port or prometheus.port)", addr, err)
 	}
 	return listener, nil
 }

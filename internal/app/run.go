@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/wavehouse/wavehouse/internal/config"
 )
 
 // Budgets of a stop, after server.shutdown_timeout for requests and batches.
@@ -47,16 +49,22 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
 	group.Go(func() error { return a.backends.run(serving) })
-	group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
-	group.Go(named("stream", func() error { return a.hub.Run(serving) }))
-	group.Go(named("worker", func() error { return a.worker.Run(working) }))
-	for server, listener := range listeners {
-		group.Go(named("listener", func() error { return serve(server, listener) }))
+	if a.config.HasRole(config.RoleSweeper) {
+		group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
+	}
+	if a.config.HasRole(config.RoleAPI) {
+		group.Go(named("stream", func() error { return a.hub.Run(serving) }))
+	}
+	if a.config.HasRole(config.RoleIngest) {
+		group.Go(named("worker", func() error { return a.worker.Run(working) }))
+	}
+	for i, listener := range listeners {
+		group.Go(named("listener", func() error { return serve(a.servers[i], listener) }))
 	}
 	if a.started != nil {
-		a.started(listeners[a.server].Addr())
+		a.started(listeners[0].Addr())
 	}
-	a.logger.Info("serving", "addr", listeners[a.server].Addr().String(), "tenants", len(a.registry.Tenants()))
+	a.logger.Info("serving", "addr", listeners[0].Addr().String(), "roles", a.config.Roles, "tenants", len(a.registry.Tenants()))
 
 	select {
 	case <-ctx.Done():
@@ -77,12 +85,9 @@ func (a *App) Run(ctx context.Context) error {
 
 // listen binds every port before anything else runs, so that one that is in
 // use refuses the start.
-func (a *App) listen(ctx context.Context) (map[*http.Server]net.Listener, error) {
-	listeners := make(map[*http.Server]net.Listener)
-	for _, server := range []*http.Server{a.server, a.metricsServer} {
-		if server == nil {
-			continue
-		}
+func (a *App) listen(ctx context.Context) ([]net.Listener, error) {
+	var listeners []net.Listener
+	for _, server := range a.servers {
 		listener, err := listenOn(ctx, server.Addr)
 		if err != nil {
 			for _, open := range listeners {
@@ -90,7 +95,7 @@ func (a *App) listen(ctx context.Context) (map[*http.Server]net.Listener, error)
 			}
 			return nil, err
 		}
-		listeners[server] = listener
+		listeners = append(listeners, listener)
 	}
 	return listeners, nil
 }
@@ -109,10 +114,7 @@ func (a *App) stopRequests(ctx context.Context) {
 	a.hub.CloseAll("shutdown")
 	ctx, cancel := context.WithTimeout(ctx, a.config.Server.ShutdownTimeout-a.drainTimeout())
 	defer cancel()
-	for _, server := range []*http.Server{a.server, a.metricsServer} {
-		if server == nil {
-			continue
-		}
+	for _, server := range a.servers {
 		if err := server.Shutdown(ctx); err != nil {
 			a.logger.Warn("requests were cut off", "error", err)
 			_ = server.Close()

@@ -65,7 +65,7 @@ var fields = []spec.Field{
 	{Key: "prometheus.path", Env: "WH_PROMETHEUS_PATH", Default: "/metrics",
 		Doc: "The path of the metrics."},
 	{Key: "prometheus.port", Env: "WH_PROMETHEUS_PORT", Min: "0", Max: "65535",
-		Doc: "A port of their own for the metrics; 0 serves them on `server.port`."},
+		Doc: "A port of their own for the metrics; 0 serves them where the operations are."},
 }
 
 func keys() spec.Of[Config] { return fields }
