@@ -46,8 +46,8 @@ func (l *loader) backends() {
 	case nats && ingest && c.Coord.Backend == "local":
 		l.faultf("coord.backend: ingest on nats shares its work through leases; set it to nats")
 	}
-	if nats && api != ingest && c.Cache.Backend == "local" {
-		l.faultf("cache.backend: with api and ingest apart, a local cache would never hear of new rows; set it to redis")
+	if nats && api && c.Cache.Backend == "local" {
+		l.warnf("cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")
 	}
 	l.unusedSections()
 }

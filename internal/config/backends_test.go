@@ -31,7 +31,6 @@ func TestRolesAndBackendsThatCannotWork(t *testing.T) {
 		{[]string{"WH_ROLES=sweeper"}, "roles: the embedded queue lives in one process"},
 		{[]string{"WH_MQ_BACKEND=nats", "WH_ROLES=sweeper"}, "roles: sweeper alone has nothing to do on nats"},
 		{[]string{"WH_MQ_BACKEND=nats"}, "coord.backend: ingest on nats shares its work through leases"},
-		{[]string{"WH_MQ_BACKEND=nats", "WH_ROLES=api"}, "cache.backend: with api and ingest apart"},
 	} {
 		found := false
 		for _, f := range faultsOf(t, append(c.env, dirSet), nil) {
@@ -39,6 +38,8 @@ func TestRolesAndBackendsThatCannotWork(t *testing.T) {
 		}
 		assert.True(t, found, "%v: want %q", c.env, c.want)
 	}
+	_, warnings, _ := Load([]string{dirSet, "WH_MQ_BACKEND=nats", "WH_ROLES=api"}, nil)
+	assert.Contains(t, warnings, "cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")
 }
 
 func TestSectionsOfOtherBackendsWarn(t *testing.T) {
