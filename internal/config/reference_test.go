@@ -13,29 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/spec"
+	"github.com/wavehouse/wavehouse/internal/spec/spectest"
 )
 
 var update = flag.Bool("update", false, "write the generated files anew")
 
 const root = "../.."
 
-// assertFile holds a generated file against what it should be.
-func assertFile(t *testing.T, path, want string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Equal(t, want, string(got), "%s is not current: run make generate", path)
+func TestReferencePageIsCurrent(t *testing.T) {
+	spectest.Current(t, filepath.Join(root, "docs", "configuration.md"), Reference(), *update)
 }
 
-func TestReferencePageIsCurrent(t *testing.T) {
-	assertFile(t, filepath.Join(root, "docs", "configuration.md"), Reference())
-}
+const sampleHead = `# WaveHouse boot configuration: every key with its default. Nothing here is set
+# until its line is uncommented. Variables win over this file; docs/configuration.md
+# has the same list.
+`
 
 func TestSampleFileIsCurrent(t *testing.T) {
-	assertFile(t, filepath.Join(root, "config.yaml"), Sample())
+	spectest.Current(t, filepath.Join(root, "config.yaml"), spectest.Sample(keys(), sampleHead), *update)
 }
 
 // TestSampleLoadsToTheDefaults reads the shipped file as it is, and with every

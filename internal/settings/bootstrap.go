@@ -160,7 +160,7 @@ func (p Preset) files() map[string]any {
 }
 
 func newSeed(file string, comment ...string) seed {
-	return seed{Schema: schemaBase + SchemaName(file), Comment: comment}
+	return seed{Schema: schemaID(file), Comment: comment}
 }
 
 func (p Preset) config() seedConfig {

@@ -44,38 +44,12 @@ type documents struct {
 	roles    rolesDocument
 }
 
-// schemaBase is where the schemas are published.
-const schemaBase = "https://raw.githubusercontent.com/wavehouse/wavehouse/main/docs/schemas/"
-
-// SchemaName returns the name of the published schema of one of the four files:
-// config.schema.json for config.json.
-func SchemaName(file string) string {
-	return strings.TrimSuffix(file, ".json") + ".schema.json"
+// schemaID is where the schema of one of the four files is published.
+func schemaID(file string) string {
+	return "https://raw.githubusercontent.com/wavehouse/wavehouse/main/docs/schemas/" + schemaName(file)
 }
 
-// Schemas returns the JSON Schema of each of the four files by the name under
-// which it is published.
-func Schemas() (map[string][]byte, error) {
-	schemas := map[string][]byte{}
-	for file, write := range map[string]func(id, title string) ([]byte, error){
-		fileConfig:   keys().Schema,
-		filePolicies: policy.Fields().Schema,
-		filePipes:    pipes.Fields().Schema,
-		fileRoles:    spec.Of[rolesDocument](roleFields).Schema,
-	} {
-		name := SchemaName(file)
-		text, err := write(schemaBase+name, "WaveHouse "+file)
-		if err != nil {
-			return nil, err
-		}
-		schemas[name] = text
-	}
-	return schemas, nil
-}
-
-// Reference returns a table in Markdown of the keys of config.json below a
-// section like "clickhouse".
-func Reference(section string) string { return keys().Reference(section) }
+func schemaName(file string) string { return strings.TrimSuffix(file, ".json") + ".schema.json" }
 
 // source is one file's content and what reading it found.
 type source struct {

@@ -15,32 +15,34 @@ import (
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/spec"
+	"github.com/wavehouse/wavehouse/internal/spec/spectest"
 )
 
 var update = flag.Bool("update", false, "write the published schemas anew")
 
 const docs = "../../docs"
 
+// schemas returns the JSON Schema of each of the four files.
+func schemas(t *testing.T) map[string]string {
+	t.Helper()
+	const title = "WaveHouse "
+	return map[string]string{
+		fileConfig:   spectest.Schema(t, keys(), schemaID(fileConfig), title+fileConfig),
+		filePolicies: spectest.Schema(t, policy.Fields(), schemaID(filePolicies), title+filePolicies),
+		filePipes:    spectest.Schema(t, pipes.Fields(), schemaID(filePipes), title+filePipes),
+		fileRoles:    spectest.Schema(t, spec.Of[rolesDocument](roleFields), schemaID(fileRoles), title+fileRoles),
+	}
+}
+
 func TestPublishedSchemasAreCurrent(t *testing.T) {
-	schemas, err := Schemas()
-	require.NoError(t, err)
-	require.Len(t, schemas, len(fileNames()))
-	for name, want := range schemas {
-		path := filepath.Join(docs, "schemas", name)
-		if *update {
-			require.NoError(t, os.WriteFile(path, want, 0o644))
-		}
-		got, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Equal(t, string(want), string(got), "%s is not current: run make generate", path)
+	for file, want := range schemas(t) {
+		spectest.Current(t, filepath.Join(docs, "schemas", schemaName(file)), want, *update)
 	}
 }
 
 func TestSchemaOfConfigHoldsWhatTheReaderHolds(t *testing.T) {
-	schemas, err := Schemas()
-	require.NoError(t, err)
 	var schema map[string]any
-	require.NoError(t, json.Unmarshal(schemas[SchemaName(fileConfig)], &schema))
+	require.NoError(t, json.Unmarshal([]byte(schemas(t)[fileConfig]), &schema))
 	at := func(path string) map[string]any {
 		node := schema
 		for part := range strings.SplitSeq(path, ".") {
@@ -54,7 +56,7 @@ func TestSchemaOfConfigHoldsWhatTheReaderHolds(t *testing.T) {
 	assert.Equal(t, false, schema["additionalProperties"])
 	assert.Equal(t, map[string]any{
 		"type": "integer", "minimum": 1.0, "maximum": 65535.0, "default": 8123.0,
-		"description": "The port of the HTTP interface on the same host.",
+		"description": "The port of the HTTP interface on the same host. 1 to 65535.",
 	}, at("clickhouse.http_port"))
 	assert.Equal(t, []any{"http", "https"}, at("clickhouse.http_scheme")["enum"])
 	wait := at("ingest.flush.max_wait")
@@ -70,54 +72,17 @@ func TestSchemaOfConfigHoldsWhatTheReaderHolds(t *testing.T) {
 }
 
 func TestSchemaOfPolicies(t *testing.T) {
-	schemas, err := Schemas()
-	require.NoError(t, err)
-	text := string(schemas[SchemaName(filePolicies)])
+	text := schemas(t)[filePolicies]
 	for _, key := range []string{"default_role", "admin_role", "allow_columns", "deny_columns", "max_execution_time", "filter", "check"} {
 		assert.Contains(t, text, `"`+key+`": {`)
 	}
 }
 
 func TestEveryKeyHasARowAndEveryRowAKey(t *testing.T) {
-	checkRows(t, keys())
-	checkRows(t, policy.Fields())
-	checkRows(t, pipes.Fields())
-	checkRows(t, spec.Of[rolesDocument](roleFields))
-}
-
-// checkRows holds a table against the struct that it describes.
-func checkRows[T any](t *testing.T, table spec.Of[T]) {
-	t.Helper()
-	described := map[string]bool{}
-	for _, f := range table {
-		assert.False(t, described[f.Key], "%s is there twice", f.Key)
-		described[f.Key] = true
-	}
-	text, err := table.Schema("", "")
-	require.NoError(t, err)
-	var root map[string]any
-	require.NoError(t, json.Unmarshal(text, &root))
-	var visit func(node map[string]any, key string)
-	visit = func(node map[string]any, key string) {
-		if f, known := table.Lookup(key); key != "" && !strings.HasSuffix(key, "*") && !strings.HasSuffix(key, "[]") {
-			assert.True(t, known && f.Doc != "", "no row for %s", key)
-		}
-		delete(described, key)
-		properties, _ := node["properties"].(map[string]any)
-		for name, inner := range properties {
-			if !strings.HasPrefix(name, "$") {
-				visit(inner.(map[string]any), strings.TrimPrefix(key+"."+name, "."))
-			}
-		}
-		if inner, ok := node["additionalProperties"].(map[string]any); ok {
-			visit(inner, key+".*")
-		}
-		if inner, ok := node["items"].(map[string]any); ok {
-			visit(inner, key+"[]")
-		}
-	}
-	visit(root, "")
-	assert.Empty(t, described, "rows of keys that do not exist")
+	spectest.Rows(t, keys())
+	spectest.Rows(t, policy.Fields())
+	spectest.Rows(t, pipes.Fields())
+	spectest.Rows(t, spec.Of[rolesDocument](roleFields))
 }
 
 // keysMark begins the keys of a section in docs/settings.md.
@@ -132,14 +97,10 @@ func TestThePageOfSettingsIsCurrent(t *testing.T) {
 		mark, _, _ := strings.Cut(found, "\n")
 		section := keysMark.FindStringSubmatch(found)[1]
 		sections = append(sections, section)
-		return mark + "\n" + Reference(section) + "<!-- end -->"
+		return mark + "\n" + keys().Reference(section) + "<!-- end -->"
 	})
 	for _, f := range fields {
 		assert.Contains(t, sections, strings.Split(f.Key, ".")[0])
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-		return
-	}
-	assert.Equal(t, want, string(page), "%s is not current: run make generate", path)
+	spectest.Current(t, path, want, *update)
 }

@@ -102,13 +102,13 @@ func (o Of[T]) each(v reflect.Value, key string, visit func(Field, reflect.Value
 		f, _ := o.Lookup(key)
 		visit(f, v)
 	case v.Kind() == reflect.Map:
-		o.each(reflect.New(inner).Elem(), below(key, "*"), visit)
+		o.each(reflect.New(inner).Elem(), strictjson.Join(key, "*"), visit)
 	case v.Kind() == reflect.Pointer:
 		o.each(reflect.New(inner).Elem(), key, visit)
 	default:
 		for i := range v.NumField() {
 			if name := strictjson.Key(v.Type().Field(i)); name != "" {
-				o.each(v.Field(i), below(key, name), visit)
+				o.each(v.Field(i), strictjson.Join(key, name), visit)
 			}
 		}
 	}
@@ -120,11 +120,4 @@ func inside(t reflect.Type) reflect.Type {
 		return t.Elem()
 	}
 	return t
-}
-
-func below(key, name string) string {
-	if key == "" {
-		return name
-	}
-	return key + "." + name
 }

@@ -3,8 +3,6 @@ package spec
 import (
 	"encoding/json"
 	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
@@ -32,34 +30,9 @@ func (o Of[T]) Show(values *T) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// object is a JSON object whose members keep their order.
-type object []member
-
-type member struct {
-	key   string
-	value any
-}
-
-// MarshalJSON writes the members one after the other.
-func (o object) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, m := range o {
-		key, _ := json.Marshal(m.key) // a string never fails
-		value, err := json.Marshal(m.value)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, key...), ':'), value...)
-	}
-	return append(b, '}'), nil
-}
-
-// tree is a value with its members in the order of the struct.
+// tree is a value with the names of its keys.
 func (o Of[T]) tree(v reflect.Value, key string) any {
-	var tree object
+	tree := map[string]any{}
 	switch v.Kind() {
 	case reflect.Pointer:
 		return o.tree(v.Elem(), key)
@@ -67,18 +40,16 @@ func (o Of[T]) tree(v reflect.Value, key string) any {
 		for i := range v.NumField() {
 			name, value := strictjson.Key(v.Type().Field(i)), v.Field(i)
 			if name != "" && (value.Kind() != reflect.Pointer || !value.IsNil()) {
-				tree = append(tree, member{name, o.tree(value, below(key, name))})
+				tree[name] = o.tree(value, strictjson.Join(key, name))
 			}
 		}
 		return tree
 	case reflect.Map:
-		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
-		for _, name := range names {
-			tree = append(tree, member{name.String(), o.tree(v.MapIndex(name), below(key, "*"))})
+		for _, name := range v.MapKeys() {
+			tree[name.String()] = o.tree(v.MapIndex(name), strictjson.Join(key, "*"))
 		}
 		return tree
 	}
 	f, _ := o.Lookup(key)
-	return f.shown(v)
+	return f.Shown(v)
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -17,11 +18,15 @@ func (o Of[T]) Reference(section string) string {
 		if section != "" && !strings.HasPrefix(f.Key, section+".") {
 			return
 		}
+		meaning := f.Meaning(v.Type())
+		if f.overrides {
+			meaning = "For one table."
+		}
 		variable := ""
 		if f.Env != "" {
 			variable = " `" + f.Env + "` |"
 		}
-		fmt.Fprintf(&b, "| `%s` |%s %s | %s |\n", strings.ReplaceAll(f.Key, "*", "<table>"), variable, o.defaultCell(f, v), f.meaning(v.Type()))
+		fmt.Fprintf(&b, "| `%s` |%s %s | %s |\n", strings.ReplaceAll(f.Key, "*", "<table>"), variable, o.defaultCell(f, v), meaning)
 	})
 	if len(o) > 0 && o[0].Env != "" {
 		return "| key | variable | default | meaning |\n| --- | --- | --- | --- |\n" + b.String()
@@ -49,24 +54,22 @@ func (o Of[T]) defaultCell(f Field, v reflect.Value) string {
 	return "`" + text + "`"
 }
 
-// meaning is what the key does, and what its value may be.
-func (f Field) meaning(t reflect.Type) string {
+// Meaning is what the key does and what its value, of type t, may be.
+func (f Field) Meaning(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if f.overrides {
-		return "For one table."
-	}
 	text := f.Doc
-	choices := "`" + strings.Join(f.OneOf, "`, `") + "`."
-	switch {
+	switch choices := "`" + strings.Join(f.OneOf, "`, `") + "`."; {
 	case f.OneOf == nil:
 	case t.Kind() == reflect.Slice:
 		text += " Of " + choices
 	default:
 		text += " One of " + choices
 	}
-	text += f.quantities()
+	if f.Unit != "" {
+		text += " A number is " + cmp.Or(unitNames[f.Unit], f.Unit) + "."
+	}
 	if bounds := f.bounds(); bounds != "" && (t.Kind() != reflect.String || f.Max != "") {
 		text += " " + strings.ToUpper(bounds[:1]) + bounds[1:] + lengthUnit(t.Kind()) + "."
 	}
@@ -76,15 +79,4 @@ func (f Field) meaning(t reflect.Type) string {
 	return text
 }
 
-// quantities says what a number without a unit is.
-func (f Field) quantities() string {
-	names := map[string]string{"s": "seconds", "m": "minutes", "B": "bytes"}
-	if f.Unit == "" {
-		return ""
-	}
-	name := f.Unit
-	if known, ok := names[f.Unit]; ok {
-		name = known
-	}
-	return " A number is " + name + "."
-}
+var unitNames = map[string]string{"s": "seconds", "m": "minutes", "B": "bytes"}

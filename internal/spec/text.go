@@ -33,7 +33,7 @@ func (o Of[T]) Text(values *T, key string) string {
 }
 
 func (f Field) text(v reflect.Value) string {
-	switch x := f.shown(v).(type) {
+	switch x := f.Shown(v).(type) {
 	case Secret:
 		return x.String()
 	case []string:
@@ -108,8 +108,8 @@ func (f Field) size(text string) (int64, error) {
 	return units.ParseSize(text)
 }
 
-// shown is a value as it is written: durations and sizes with their unit.
-func (f Field) shown(v reflect.Value) any {
+// Shown is a value as it is written: durations and sizes with their unit.
+func (f Field) Shown(v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return units.FormatDuration(x)

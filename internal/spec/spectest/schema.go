@@ -1,4 +1,4 @@
-package spec
+package spectest
 
 import (
 	"bytes"
@@ -6,8 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/spec"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -20,79 +24,83 @@ const (
 // schema is JSON Schema.
 type schema = map[string]any
 
-// Schema returns the JSON Schema of the documents that Decode reads. It tells
+// Schema returns the JSON Schema of the documents that a table reads. It tells
 // defaults when the table has some.
-func (o Of[T]) Schema(id, title string) ([]byte, error) {
+func Schema[T any](t testing.TB, table spec.Of[T], id, title string) string {
+	t.Helper()
 	var values T
-	o.Fill(&values)
-	root := o.schema(reflect.ValueOf(values), "")
+	table.Fill(&values)
+	w := writer[T]{table, slices.ContainsFunc(table, func(f spec.Field) bool { return f.Default != "" })}
+	root := w.schema(reflect.ValueOf(values), "")
 	root["$schema"], root["$id"], root["title"] = "https://json-schema.org/draft/2020-12/schema", id, title
 	text := schema{"type": "string"}
-	if properties, ok := root["properties"].(schema); ok {
-		properties["$schema"] = text
-		properties["$comment"] = schema{"anyOf": []any{text, schema{"type": "array", "items": text}}}
-	}
+	properties, _ := root["properties"].(schema)
+	properties["$schema"] = text
+	properties["$comment"] = schema{"anyOf": []any{text, schema{"type": "array", "items": text}}}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	err := encoder.Encode(root)
-	return b.Bytes(), err
+	require.NoError(t, encoder.Encode(root))
+	return b.String()
+}
+
+type writer[T any] struct {
+	table    spec.Of[T]
+	defaults bool
 }
 
 // schema describes what may stand at a key, where v is what holds when the key
 // is left out.
-func (o Of[T]) schema(v reflect.Value, key string) schema {
+func (w writer[T]) schema(v reflect.Value, key string) schema {
 	t := v.Type()
 	if t.Kind() == reflect.Pointer {
-		s := o.schema(reflect.Zero(t.Elem()), key)
+		s := w.schema(reflect.Zero(t.Elem()), key)
 		delete(s, "default")
 		return s
 	}
-	f, known := o.Lookup(key)
-	s := f.typed(t)
+	f, known := w.table.Lookup(key)
+	s := typed(f, t)
+	if known {
+		s["description"] = strings.ReplaceAll(f.Meaning(t), "`", "")
+	}
 	switch {
 	case t.Kind() == reflect.Struct:
-		s["additionalProperties"], s["properties"] = false, o.properties(v, key)
+		s["additionalProperties"], s["properties"] = false, w.properties(v, key)
 	case t.Kind() == reflect.Map:
-		s["additionalProperties"] = o.schema(reflect.Zero(t.Elem()), below(key, "*"))
-	case s["type"] == "array":
-		s["items"] = o.schema(reflect.Zero(t.Elem()), key+"[]")
-	}
-	if known {
-		s["description"] = f.description(t)
-	}
-	if leaf := t.Kind() != reflect.Struct && t.Kind() != reflect.Map && !f.Object; known && leaf && f.Unset == "" && o.hasDefaults() {
-		s["default"] = f.shown(v)
+		s["additionalProperties"] = w.schema(reflect.Zero(t.Elem()), strictjson.Join(key, "*"))
+	default:
+		if s["type"] == "array" {
+			s["items"] = w.schema(reflect.Zero(t.Elem()), key+"[]")
+		}
+		if known && w.defaults && f.Unset == "" && !f.Object {
+			s["default"] = f.Shown(v)
+		}
 	}
 	return s
 }
 
-func (o Of[T]) properties(v reflect.Value, key string) schema {
+func (w writer[T]) properties(v reflect.Value, key string) schema {
 	properties := schema{}
 	for i := range v.NumField() {
 		if name := strictjson.Key(v.Type().Field(i)); name != "" {
-			properties[name] = o.schema(v.Field(i), below(key, name))
+			properties[name] = w.schema(v.Field(i), strictjson.Join(key, name))
 		}
 	}
 	return properties
 }
 
-func (o Of[T]) hasDefaults() bool {
-	return slices.ContainsFunc(o, func(f Field) bool { return f.Default != "" })
-}
-
 // typed says what values of the type there are.
-func (f Field) typed(t reflect.Type) schema {
+func typed(f spec.Field, t reflect.Type) schema {
 	switch {
 	case f.Object:
 		return schema{"type": "object", "minProperties": 1}
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
 		return schema{}
 	case t == reflect.TypeFor[time.Duration]():
-		return f.quantity(durationPattern)
+		return quantity(f, durationPattern)
 	case t.Kind() == reflect.Int64 && f.Unit != "":
-		return f.quantity(sizePattern)
+		return quantity(f, sizePattern)
 	}
 	name, low, high := "integer", "minimum", "maximum"
 	switch t.Kind() {
@@ -122,19 +130,10 @@ func (f Field) typed(t reflect.Type) schema {
 
 // quantity is a string with a unit, or a number when the field has a unit for
 // it.
-func (f Field) quantity(pattern string) schema {
+func quantity(f spec.Field, pattern string) schema {
 	s := schema{"type": []string{"number", "string"}, "minimum": 0, "pattern": pattern}
 	if f.Unit == "" {
 		s["maximum"] = 0
 	}
 	return s
-}
-
-// description is what editors show: they know the bounds of a plain number.
-func (f Field) description(t reflect.Type) string {
-	text := f.Doc
-	if t.Kind() == reflect.Int64 {
-		text += f.quantities()
-	}
-	return strings.ReplaceAll(text, "`", "")
 }
