@@ -43,8 +43,6 @@ var owners = []owner{
 		"routing is the API's alone; other packages speak of requests, not of routes"},
 	{"github.com/spf13/", []string{"cmd/", "internal/config"},
 		"the command line ends in cmd; packages take options"},
-	{"github.com/fsnotify/", []string{"internal/settings"},
-		"the settings directory is the only thing that is watched"},
 	{"github.com/golang-jwt/", []string{"internal/auth"},
 		"tokens are read in one place, which checks the algorithm before any key is used"},
 	{"github.com/ebitengine/purego", []string{"cmd/clickhouse-dev"},

@@ -121,22 +121,19 @@ func printable(name string) string {
 	return name
 }
 
-// faultList collects findings about entries, up to a bound.
-type faultList struct {
-	findings []Finding
-	listed   int
-}
-
-func (l *faultList) add(file, message string) {
-	l.findings = append(l.findings, Finding{Severity: SeverityError, File: file, Message: message})
-}
-
-// entry adds a finding about one of many entries.
-func (l *faultList) entry(name, message string) {
-	switch l.listed++; {
-	case l.listed <= maxListed:
-		l.add(printable(name), message)
-	case l.listed == maxListed+1:
-		l.add("", fmt.Sprintf("there are more than %d unexpected entries; the rest are not shown", maxListed))
+// about judges entries one by one and returns a finding for each that there is
+// something to say about, up to a bound.
+func about(entries []entry, judge func(entry) string) []Finding {
+	var found []Finding
+	for _, e := range entries {
+		message := judge(e)
+		switch {
+		case message == "":
+		case len(found) < maxListed:
+			found = append(found, Finding{Severity: SeverityError, File: printable(e.name), Message: message})
+		case len(found) == maxListed:
+			found = append(found, Finding{Severity: SeverityError, Message: fmt.Sprintf("there are more than %d unexpected entries; the rest are not shown", maxListed)})
+		}
 	}
+	return found
 }

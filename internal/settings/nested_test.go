@@ -195,7 +195,7 @@ func TestReloadOfOneFolderReadsNothingElse(t *testing.T) {
 
 func TestNestedIsNotWatched(t *testing.T) {
 	dir := nested{"birch": served()}.dir(t)
-	r, err := NewRegistry(dir, Options{Debounce: time.Millisecond, Poll: time.Millisecond})
+	r, err := NewRegistry(dir, Options{Poll: time.Millisecond})
 	require.NoError(t, err)
 	r.OnAdopt(func(context.Context, map[tenant.ID]*Snapshot) { t.Error("nobody asked for a reload") })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

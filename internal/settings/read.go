@@ -63,7 +63,7 @@ func readOnce(dir string) content {
 		return c
 	}
 	c.shape = shapeOf(entries)
-	c.unexpected(entries)
+	c.findings = about(entries, misplaced)
 	for _, name := range fileNames() {
 		data, err := readFile(filepath.Join(dir, name))
 		if err != nil {
@@ -77,16 +77,6 @@ func readOnce(dir string) content {
 
 func (c *content) fault(file, message string) {
 	c.findings = append(c.findings, Finding{Severity: SeverityError, File: file, Message: message})
-}
-
-func (c *content) unexpected(entries []entry) {
-	faults := faultList{findings: c.findings}
-	for _, e := range entries {
-		if message := misplaced(e); message != "" {
-			faults.entry(e.name, message)
-		}
-	}
-	c.findings = faults.findings
 }
 
 // misplaced says what is wrong with an entry's being beside the four files, ""
@@ -143,20 +133,14 @@ func describe(err error) error {
 // written, without reading them.
 func stamp(dir string) string {
 	var b strings.Builder
-	real, err := filepath.EvalSymlinks(dir)
-	fmt.Fprintln(&b, real, err)
-	if info, err := os.Stat(dir); err == nil {
-		fmt.Fprintln(&b, info.ModTime().UnixNano())
-	}
-	for _, name := range fileNames() {
+	for _, name := range append([]string{"."}, fileNames()...) {
 		path := filepath.Join(dir, name)
 		real, _ := filepath.EvalSymlinks(path)
-		info, err := os.Stat(path)
-		if err != nil {
+		if info, err := os.Stat(path); err == nil {
+			fmt.Fprintln(&b, real, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		} else {
 			fmt.Fprintln(&b, name, "absent")
-			continue
 		}
-		fmt.Fprintln(&b, real, info.Size(), info.ModTime().UnixNano(), info.Mode())
 	}
 	return b.String()
 }

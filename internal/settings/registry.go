@@ -27,14 +27,9 @@ type Options struct {
 	Logger  *slog.Logger          // nil discards
 	Metrics prometheus.Registerer // nil registers nothing
 	Now     func() time.Time      // nil is time.Now
-	// Debounce is the quiet time that ends a burst of changes; 0 is 100 ms. A
-	// burst that goes on is cut after ten times of it.
-	Debounce time.Duration
-	// Poll is how often the directory is looked at besides the notifications
-	// of the system, which network file systems do not give; 0 is 2 s.
+	// Poll is how often a flat directory is looked at, without reading its
+	// files; 0 is 250 ms.
 	Poll time.Duration
-	// WithoutWatch turns notifications off and leaves the poll.
-	WithoutWatch bool
 	// FoldCase says that the file system on which tenants' names become file
 	// names takes "A" and "a" for the same. In a nested directory folders whose
 	// names differ only by case are then rejected, each of them.
@@ -48,11 +43,8 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Debounce == 0 {
-		o.Debounce = 100 * time.Millisecond
-	}
 	if o.Poll == 0 {
-		o.Poll = 2 * time.Second
+		o.Poll = 250 * time.Millisecond
 	}
 	return o
 }
@@ -80,11 +72,10 @@ type ReloadResult struct {
 // may be called by many goroutines.
 type Registry struct {
 	// Fixed after New.
-	dir     string
-	shape   Shape
-	options Options
-	metrics *metrics
-	onAdopt []AdoptFunc
+	directory directory
+	options   Options
+	metrics   *metrics
+	onAdopt   []AdoptFunc
 
 	// tenants is replaced whole, never changed.
 	tenants atomic.Pointer[map[tenant.ID]state]
@@ -94,7 +85,7 @@ type Registry struct {
 	// Guarded by turn.
 	last string // flat: outcome of the content that was judged last
 	// incomplete: not all of what stood in the directory at the last reading of
-	// the whole could be a tenant.
+	// the whole is served, or could be a tenant.
 	incomplete bool
 	// stamp is that of the last reading of a flat directory, for the poll.
 	stamp atomic.Pointer[string]
@@ -105,41 +96,23 @@ type Registry struct {
 // its root.
 func NewRegistry(dir string, o Options) (*Registry, error) {
 	o = o.withDefaults()
-	r := &Registry{dir: dir, options: o, turn: make(chan struct{}, 1)}
-	top := readRoot(dir, ShapeUnknown)
-	r.shape = top.shape
-	var findings []Finding
-	var states map[tenant.ID]state
-	if r.shape == ShapeNested {
-		top, states = r.folders().all(nil)
-		findings = slices.Concat(top.faults, top.skipped, findingsOf(states))
-		r.incomplete = len(top.skipped) > 0
-	} else {
-		states, findings = r.startFlat()
-	}
-	if len(top.faults) > 0 || servedOf(states) == 0 {
+	r := &Registry{options: o, turn: make(chan struct{}, 1)}
+	r.directory = directory{path: dir, now: o.Now, foldCase: o.FoldCase}
+	found := r.directory.read(nil)
+	findings := found.findings()
+	if len(found.faults) > 0 || servedOf(found.states) == 0 {
 		return nil, &FindingsError{Findings: findings}
 	}
-	r.tenants.Store(&states)
+	r.directory.shape = found.shape
+	r.noted(found)
+	r.tenants.Store(&found.states)
 	r.metrics = newMetrics(o.Metrics)
-	r.metrics.follow(nil, states)
+	r.metrics.follow(nil, found.states)
 	r.metrics.count(o.Now(), resultOf(findings), r.complete())
-	r.log(top.skipped)
-	r.logChanged(nil, states)
+	r.log(found.skipped)
+	r.logChanged(nil, found.states)
 	r.turn <- struct{}{}
 	return r, nil
-}
-
-// startFlat reads a flat directory for the first time.
-func (r *Registry) startFlat() (map[tenant.ID]state, []Finding) {
-	c := r.read()
-	r.last = c.outcome()
-	snapshot, findings := compile(tenant.Default, c, r.options.Now())
-	if snapshot == nil {
-		return nil, findings
-	}
-	snapshot.document = nil
-	return map[tenant.ID]state{tenant.Default: {snapshot: snapshot, findings: findings}}, findings
 }
 
 // OnAdopt adds a function that is called after each adoption that follows, in
@@ -168,7 +141,7 @@ func (r *Registry) Tenants() []tenant.ID {
 
 // Nested reports whether the directory holds a folder for each tenant. It is
 // the shape of the start, which a running server keeps.
-func (r *Registry) Nested() bool { return r.shape == ShapeNested }
+func (r *Registry) Nested() bool { return r.directory.shape == ShapeNested }
 
 // Findings returns the findings for which a tenant is rejected, or the warnings
 // of a served one. They are shared and must not be changed.
@@ -177,38 +150,11 @@ func (r *Registry) Findings(id tenant.ID) []Finding {
 }
 
 // Snapshots returns the snapshot of each served tenant.
-func (r *Registry) Snapshots() map[tenant.ID]*Snapshot {
-	snapshots := map[tenant.ID]*Snapshot{}
-	for id, s := range *r.tenants.Load() {
-		if s.snapshot != nil {
-			snapshots[id] = s.snapshot
-		}
-	}
-	return snapshots
-}
+func (r *Registry) Snapshots() map[tenant.ID]*Snapshot { return snapshots(*r.tenants.Load()) }
 
 // complete reports whether everything in the directory is served as it was read
 // last.
 func (r *Registry) complete() bool {
 	held := *r.tenants.Load()
 	return !r.incomplete && servedOf(held) == len(held)
-}
-
-func servedOf(states map[tenant.ID]state) int {
-	served := 0
-	for _, s := range states {
-		if s.snapshot != nil {
-			served++
-		}
-	}
-	return served
-}
-
-// findingsOf returns every tenant's findings, in the order of the tenants.
-func findingsOf(states map[tenant.ID]state) []Finding {
-	var findings []Finding
-	for _, id := range slices.Sorted(maps.Keys(states)) {
-		findings = append(findings, states[id].findings...)
-	}
-	return findings
 }

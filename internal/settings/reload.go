@@ -41,59 +41,42 @@ func (r *Registry) reload(ctx context.Context, id *tenant.ID, asked bool) Reload
 	if err := ctx.Err(); err != nil {
 		return ReloadResult{Err: err} // both were ready, and the turn was picked
 	}
-	switch {
-	case r.shape != ShapeNested:
-		return r.reloadFlat(ctx, asked)
-	case id != nil:
+	if id != nil && r.Nested() {
 		return r.reloadFolder(ctx, *id)
 	}
-	return r.reloadFolders(ctx)
+	return r.reloadAll(ctx, asked)
 }
 
-func (r *Registry) reloadFlat(ctx context.Context, asked bool) ReloadResult {
-	c := r.read()
-	outcome := c.outcome()
-	unchanged := outcome == r.last
-	r.last = outcome
-	if unchanged && !asked {
+// reloadAll makes the registry what the directory is.
+func (r *Registry) reloadAll(ctx context.Context, asked bool) ReloadResult {
+	held := *r.tenants.Load()
+	found := r.directory.read(held)
+	if unchanged := r.noted(found); unchanged && !asked {
 		return ReloadResult{Adopted: true}
 	}
-	snapshot, findings := compile(tenant.Default, c, r.options.Now())
-	r.log(findings, "tenant", tenant.Default)
-	if snapshot == nil {
+	findings := found.findings()
+	r.log(slices.Concat(found.faults, found.skipped))
+	if len(found.faults) == 0 {
+		r.logChanged(held, found.states)
+	}
+	if len(found.faults) > 0 || !r.Nested() && servedOf(found.states) == 0 {
 		r.metrics.count(r.options.Now(), resultRefused, false)
-		r.options.Logger.ErrorContext(ctx, "settings reload refused; the settings before it are kept", "tenant", tenant.Default)
+		r.options.Logger.ErrorContext(ctx, "settings reload refused; the settings before it are kept")
 		return ReloadResult{Findings: findings}
 	}
-	snapshot.document = nil
-	if current, err := r.Get(tenant.Default); err == nil && current.Hash == snapshot.Hash {
-		snapshot = current
-	}
-	r.adopt(ctx, map[tenant.ID]state{tenant.Default: {snapshot: snapshot, findings: findings}}, findings)
-	return ReloadResult{Adopted: true, Findings: findings}
-}
-
-func (r *Registry) folders() folderReader {
-	return folderReader{dir: r.dir, now: r.options.Now, foldCase: r.options.FoldCase}
-}
-
-// reloadFolders mirrors a nested directory.
-func (r *Registry) reloadFolders(ctx context.Context) ReloadResult {
-	held := *r.tenants.Load()
-	top, states := r.folders().all(held)
-	findings := slices.Concat(top.faults, top.skipped, findingsOf(states))
-	if len(top.faults) > 0 {
-		r.incomplete = true
-		r.log(top.faults)
-		r.metrics.count(r.options.Now(), resultRefused, false)
-		r.options.Logger.ErrorContext(ctx, "settings reload refused; every tenant keeps what it had")
-		return ReloadResult{Findings: findings}
-	}
-	r.incomplete = len(top.skipped) > 0
-	r.log(top.skipped)
-	r.logChanged(held, states)
-	r.adopt(ctx, states, findings)
+	r.adopt(ctx, found.states, findings)
 	return ReloadResult{Adopted: !HasErrors(findings), Findings: findings}
+}
+
+// noted keeps what later readings of the whole are compared with, and reports
+// whether a flat directory is what it was at the one before.
+func (r *Registry) noted(found reading) (unchanged bool) {
+	r.incomplete = len(found.faults)+len(found.skipped) > 0
+	r.stamp.Store(&found.stamp)
+	outcome := found.states[tenant.Default].outcome
+	unchanged = !r.Nested() && outcome == r.last
+	r.last = outcome
+	return unchanged
 }
 
 // reloadFolder judges the folder of one tenant.
@@ -104,7 +87,7 @@ func (r *Registry) reloadFolder(ctx context.Context, id tenant.ID) ReloadResult 
 		return ReloadResult{Err: ErrUnknownTenant} // it left while this waited
 	}
 	twin := caseTwins(slices.Sorted(maps.Keys(held)))[id]
-	now, _ := r.folders().folder(id, twin, before)
+	now, _ := r.directory.folder(id, twin, before)
 	states := maps.Clone(held)
 	states[id] = now
 	r.logChanged(map[tenant.ID]state{id: before}, map[tenant.ID]state{id: now})
@@ -131,17 +114,6 @@ func (r *Registry) adopt(ctx context.Context, states map[tenant.ID]state, findin
 }
 
 func sameSnapshot(a, b state) bool { return a.snapshot == b.snapshot }
-
-// read reads a flat directory.
-func (r *Registry) read() content {
-	c := read(r.dir)
-	if c.shape == ShapeNested {
-		c.findings = nil
-		c.fault("", "there are only folders now: the directory is nested, and a running server keeps the shape that it started with, which is flat")
-	}
-	r.stamp.Store(&c.stamp)
-	return c
-}
 
 // logChanged logs the findings of tenants that were judged anew, and those of
 // tenants that are still rejected.

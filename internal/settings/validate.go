@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -35,65 +34,44 @@ func (r Report) Lead(id tenant.ID, findings []Finding) []Finding {
 
 // Validate judges the directory without adopting anything.
 func Validate(dir string) Report {
-	top := readRoot(dir, ShapeUnknown)
-	if top.shape != ShapeNested {
-		return validateFlat(dir)
-	}
-	top, states := validator(dir).all(nil)
-	r := Report{Shape: ShapeNested, Known: top.folders, Tenants: map[tenant.ID]*Snapshot{}}
-	for id, s := range states {
-		if s.snapshot != nil {
-			r.Tenants[id] = s.snapshot
-		}
-	}
-	r.Findings = slices.Concat(top.faults, top.skipped, findingsOf(states))
-	return r
+	return report(validator(dir).read(nil))
 }
 
 // ValidateTenant judges one tenant of the directory and reads no other's
 // folder. Its tenant is the only one in Tenants; Known has all of them.
 func ValidateTenant(dir string, id tenant.ID) Report {
-	top := readRoot(dir, ShapeUnknown)
-	r := Report{Shape: top.shape, Known: top.folders, Tenants: map[tenant.ID]*Snapshot{}, Findings: top.faults}
-	if top.shape != ShapeNested {
-		r = validateFlat(dir)
+	d := validator(dir)
+	found := d.root()
+	switch known := slices.Contains(found.tenants, id); {
+	case found.shape != ShapeNested:
+		found = d.read(nil)
+	case known:
+		found.states[id], _ = d.folder(id, caseTwins(found.tenants)[id], state{})
 	}
-	if top.shape == ShapeNested && slices.Contains(top.folders, id) {
-		s, _ := validator(dir).folder(id, caseTwins(top.folders)[id], state{})
-		if s.snapshot != nil {
-			r.Tenants[id] = s.snapshot
-		}
-		r.Findings = slices.Concat(r.Findings, s.findings)
-	}
-	if top.shape != ShapeUnknown && !slices.Contains(r.Known, id) {
-		delete(r.Tenants, tenant.Default)
+	found.skipped = nil
+	r := report(found)
+	if r.Shape != ShapeUnknown && !slices.Contains(r.Known, id) {
+		r.Tenants = nil
 		r.Findings = append(r.Findings, Finding{Severity: SeverityError, Message: "it holds no tenant " + id.String()})
 	}
 	return r
 }
 
-func validateFlat(dir string) Report {
-	c := read(dir)
-	snapshot, findings := compile(tenant.Default, c, time.Time{})
-	r := Report{Shape: c.shape, Tenants: map[tenant.ID]*Snapshot{}, Findings: findings}
-	if c.shape != ShapeUnknown {
-		r.Known = []tenant.ID{tenant.Default}
-	}
-	if snapshot != nil {
-		r.Tenants[snapshot.Tenant] = snapshot
-	}
-	return r
+func validator(dir string) directory {
+	return directory{path: dir, now: func() time.Time { return time.Time{} }, documents: true}
 }
 
-func validator(dir string) folderReader {
-	return folderReader{dir: dir, now: func() time.Time { return time.Time{} }, documents: true}
+func report(found reading) Report {
+	return Report{Shape: found.shape, Known: found.tenants, Tenants: snapshots(found.states), Findings: found.findings()}
 }
 
-// TenantDir returns where the tenant's four files are in a settings directory
-// of the shape.
-func TenantDir(dir string, shape Shape, id tenant.ID) string {
-	if shape == ShapeNested {
-		return filepath.Join(dir, id.String())
+// snapshots returns the snapshot of each tenant that has one.
+func snapshots(states map[tenant.ID]state) map[tenant.ID]*Snapshot {
+	served := map[tenant.ID]*Snapshot{}
+	for id, s := range states {
+		if s.snapshot != nil {
+			served[id] = s.snapshot
+		}
 	}
-	return dir
+	return served
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowPoll keeps the poll out of tests of the notifications.
-const slowPoll = time.Hour
+// fast is a look every few milliseconds.
+var fast = Options{Poll: 5 * time.Millisecond}
 
 // watch runs the registry until the test ends.
 func watch(t *testing.T, dir string, o Options) (*Registry, *adoptions) {
@@ -32,7 +32,7 @@ func watch(t *testing.T, dir string, o Options) (*Registry, *adoptions) {
 
 func TestWatchFollowsEverySave(t *testing.T) {
 	dir := served().dir(t)
-	r, _ := watch(t, dir, Options{Poll: slowPoll, Debounce: 10 * time.Millisecond})
+	r, _ := watch(t, dir, fast)
 	path := filepath.Join(dir, "config.json")
 	require.NoError(t, os.WriteFile(path, []byte(maxRows("1")), 0o600))
 	eventually(t, "written in place", func() bool { return servedRows(r) == 1 })
@@ -45,7 +45,7 @@ func TestWatchFollowsEverySave(t *testing.T) {
 
 func TestWatchMakesABurstOneReload(t *testing.T) {
 	dir := served().dir(t)
-	r, adopted := watch(t, dir, Options{Poll: slowPoll, Debounce: 300 * time.Millisecond})
+	r, adopted := watch(t, dir, Options{Poll: 300 * time.Millisecond})
 	for i := range 50 {
 		put(t, filepath.Join(dir, "config.json"), maxRows(strconv.Itoa(i+1)))
 	}
@@ -56,7 +56,7 @@ func TestWatchMakesABurstOneReload(t *testing.T) {
 
 func TestWatchCutsABurstThatNeverEnds(t *testing.T) {
 	dir := served().dir(t)
-	r, _ := watch(t, dir, Options{Poll: slowPoll, Debounce: 20 * time.Millisecond})
+	r, _ := watch(t, dir, Options{Poll: 20 * time.Millisecond})
 	put(t, filepath.Join(dir, "config.json"), maxRows("5"))
 	deadline := time.Now().Add(5 * time.Second)
 	for servedRows(r) != 5 {
@@ -67,7 +67,7 @@ func TestWatchCutsABurstThatNeverEnds(t *testing.T) {
 
 func TestWatchRecoversFromABadEdit(t *testing.T) {
 	dir := served().dir(t)
-	r, _ := watch(t, dir, Options{Poll: slowPoll, Debounce: 10 * time.Millisecond})
+	r, _ := watch(t, dir, fast)
 	put(t, filepath.Join(dir, "config.json"), "{")
 	eventually(t, "refused", func() bool { return !r.Reload(context.WithoutCancel(t.Context()), nil).Adopted })
 	put(t, filepath.Join(dir, "config.json"), maxRows("4"))
@@ -76,7 +76,7 @@ func TestWatchRecoversFromABadEdit(t *testing.T) {
 
 func TestWatchFindsWhatChangedBeforeItBegan(t *testing.T) {
 	dir := served().dir(t)
-	r, _ := newRegistry(t, dir, Options{Poll: slowPoll})
+	r, _ := newRegistry(t, dir, fast)
 	put(t, filepath.Join(dir, "config.json"), maxRows("6"))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -86,17 +86,7 @@ func TestWatchFindsWhatChangedBeforeItBegan(t *testing.T) {
 	assert.NoError(t, <-done)
 }
 
-func TestPollFindsChangesWithoutNotifications(t *testing.T) {
-	dir := served().dir(t)
-	r, adopted := watch(t, dir, Options{WithoutWatch: true, Poll: 5 * time.Millisecond, Debounce: time.Millisecond})
-	for i := 1; i <= 3; i++ {
-		put(t, filepath.Join(dir, "config.json"), maxRows(strconv.Itoa(i)))
-		eventually(t, "adopted", func() bool { return servedRows(r) == i })
-	}
-	assert.Equal(t, 3, adopted.count())
-}
-
-// TestC124_ConfigMapStyleSwap writes what a kubelet writes, without the poll.
+// TestC124_ConfigMapStyleSwap writes what a kubelet writes.
 func TestC124_ConfigMapStyleSwap(t *testing.T) {
 	dir := t.TempDir()
 	generation := func(n int) string {
@@ -110,7 +100,7 @@ func TestC124_ConfigMapStyleSwap(t *testing.T) {
 	for _, name := range fileNames() {
 		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
-	r, adopted := watch(t, dir, Options{Poll: slowPoll, Debounce: 20 * time.Millisecond})
+	r, adopted := watch(t, dir, Options{Poll: 20 * time.Millisecond})
 	require.Equal(t, 1, servedRows(r))
 	for n := 2; n <= 4; n++ {
 		next := generation(n)
@@ -135,7 +125,7 @@ func TestWatchFollowsTheLinkToTheDirectory(t *testing.T) {
 		return dir
 	}
 	old := release(1)
-	r, _ := watch(t, link, Options{Poll: slowPoll, Debounce: 10 * time.Millisecond})
+	r, _ := watch(t, link, fast)
 	for n := 2; n <= 4; n++ {
 		next := release(n)
 		require.NoError(t, os.RemoveAll(old))
@@ -150,27 +140,11 @@ func TestWatchOutlivesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "settings")
 	require.NoError(t, os.Mkdir(dir, 0o750))
 	served().write(t, dir)
-	r, _ := watch(t, dir, Options{Poll: 10 * time.Millisecond, Debounce: 10 * time.Millisecond})
+	r, _ := watch(t, dir, fast)
 	require.NoError(t, os.RemoveAll(dir))
 	eventually(t, "refused", func() bool { return !r.Reload(context.WithoutCancel(t.Context()), nil).Adopted })
 	assert.Equal(t, DefaultConfig().Query.DefaultMaxRows, servedRows(r), "what was served is served")
 	require.NoError(t, os.Mkdir(dir, 0o750))
 	served().with("config.json", maxRows("8")).write(t, dir)
 	eventually(t, "found again", func() bool { return servedRows(r) == 8 })
-}
-
-func TestWatchReopensAfterAFailure(t *testing.T) {
-	dir := served().dir(t)
-	r, _ := newRegistry(t, dir, Options{Debounce: time.Millisecond})
-	w := &watcher{registry: r, quiet: time.NewTimer(time.Hour)}
-	w.open()
-	require.NotNil(t, w.notify)
-	w.failed(os.ErrInvalid)
-	assert.Nil(t, w.notify)
-	put(t, filepath.Join(dir, "config.json"), maxRows("9"))
-	<-w.quiet.C
-	w.settle(t.Context())
-	assert.NotNil(t, w.notify)
-	assert.Equal(t, 9, servedRows(r), "what was missed meanwhile is read")
-	w.close()
 }
