@@ -57,11 +57,15 @@ func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, passwor
 	if err != nil {
 		return nil, err
 	}
-	findings, err := settings.Against(ctx, snapshot, catalogue{discovered})
-	if err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", snapshot.Tenant, err)
+	columns := map[string][]string{}
+	for _, table := range discovered.Tables() {
+		names := []string{}
+		for _, column := range table.Columns {
+			names = append(names, column.Name)
+		}
+		columns[table.Name] = names
 	}
-	return findings, nil
+	return settings.Against(snapshot, columns), nil
 }
 
 // Discover reads the tables of a tenant's database once, as the tenant's own
@@ -91,29 +95,4 @@ func pointedAt(c settings.ClickHouse, addr string) settings.ClickHouse {
 		c.HTTPPort, _ = strconv.Atoi(port) // a port that is none cannot be dialled
 	}
 	return c
-}
-
-// catalogue is a discovered schema as the settings' check wants it.
-type catalogue struct{ *schema.Catalogue }
-
-// Tables lists the tables' names.
-func (c catalogue) Tables(context.Context) ([]string, error) {
-	names := make([]string, 0, len(c.Catalogue.Tables()))
-	for _, table := range c.Catalogue.Tables() {
-		names = append(names, table.Name)
-	}
-	return names, nil
-}
-
-// Columns lists a table's columns.
-func (c catalogue) Columns(_ context.Context, name string) ([]string, error) {
-	table, ok := c.Table(name)
-	if !ok {
-		return nil, nil
-	}
-	names := make([]string, 0, len(table.Columns))
-	for _, column := range table.Columns {
-		names = append(names, column.Name)
-	}
-	return names, nil
 }

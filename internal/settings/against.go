@@ -2,7 +2,6 @@ package settings
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,48 +12,23 @@ import (
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
-// Catalogue answers which tables and columns there are.
-type Catalogue interface {
-	// Tables returns the names of the tenant's tables.
-	Tables(ctx context.Context) ([]string, error)
-	// Columns returns the names of a table's columns.
-	Columns(ctx context.Context, table string) ([]string, error)
-}
-
-// Against holds the names in a snapshot of Validate against a live catalogue. The
-// error is the catalogue's.
-func Against(ctx context.Context, s *Snapshot, catalogue Catalogue) ([]Finding, error) {
-	tables, err := catalogue.Tables(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list the tables: %w", err)
-	}
-	a := &against{tables: tables, columns: map[string][]string{}}
-	for _, table := range tables {
-		if !a.needsColumns(s, table) {
-			continue
-		}
-		if a.columns[table], err = catalogue.Columns(ctx, table); err != nil {
-			return nil, fmt.Errorf("list the columns of %q: %w", table, err)
-		}
-	}
+// Against holds the names in a snapshot of Validate against what there is: the
+// columns of each of the tenant's tables.
+func Against(s *Snapshot, columns map[string][]string) []Finding {
+	a := &against{tables: slices.Sorted(maps.Keys(columns)), columns: columns}
 	a.policies(s.document)
 	a.config(&s.Config)
 	slices.SortStableFunc(a.findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Path, y.Path))
 	})
-	return a.findings, nil
+	return a.findings
 }
 
 // against is one comparison.
 type against struct {
 	tables   []string
-	columns  map[string][]string // of the tables whose columns are named
+	columns  map[string][]string
 	findings []Finding
-}
-
-func (a *against) needsColumns(s *Snapshot, table string) bool {
-	d := s.Config.DedupeFor(table)
-	return has(s.document.Tables, table) || d.Enabled
 }
 
 func (a *against) policies(doc *policy.Document) {

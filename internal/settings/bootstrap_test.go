@@ -21,7 +21,7 @@ func TestBootstrapFailsClosed(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), `"$comment": [`)
-		assert.Contains(t, string(text), `"$schema": "https://`)
+		assert.Contains(t, string(text), `"$schema": "`+schemaID(name)+`"`)
 	}
 	assert.Equal(t, want, written)
 	r := Validate(dir)
@@ -52,7 +52,7 @@ func TestBootstrapWritesOverNothing(t *testing.T) {
 	for _, name := range []string{"config.json", ".hidden"} {
 		dir := t.TempDir()
 		put(t, filepath.Join(dir, name), "mine")
-		_, err := Bootstrap(dir, Preset{})
+		_, err := Bootstrap(dir, Closed())
 		require.ErrorContains(t, err, "is not empty")
 		left, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -60,8 +60,8 @@ func TestBootstrapWritesOverNothing(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	put(t, file, "")
-	_, err := Bootstrap(file, Preset{})
+	_, err := Bootstrap(file, Closed())
 	assert.Error(t, err)
-	require.ErrorIs(t, writeNew(file, 1), os.ErrExist)
+	require.ErrorIs(t, Closed().write(fileRoles, file), os.ErrExist)
 	assert.FileExists(t, file)
 }

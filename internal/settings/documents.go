@@ -2,7 +2,6 @@ package settings
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
@@ -43,13 +42,6 @@ type documents struct {
 	pipes    pipes.Document
 	roles    rolesDocument
 }
-
-// schemaID is where the schema of one of the four files is published.
-func schemaID(file string) string {
-	return "https://raw.githubusercontent.com/wavehouse/wavehouse/main/docs/schemas/" + schemaName(file)
-}
-
-func schemaName(file string) string { return strings.TrimSuffix(file, ".json") + ".schema.json" }
 
 // source is one file's content and what reading it found.
 type source struct {

@@ -232,7 +232,7 @@ func TestReloadsTakeTurns(t *testing.T) {
 
 func BenchmarkGet(b *testing.B) {
 	dir := b.TempDir()
-	_, err := Bootstrap(dir, Preset{})
+	_, err := Bootstrap(dir, Closed())
 	require.NoError(b, err)
 	r, err := NewRegistry(dir, Options{})
 	require.NoError(b, err)

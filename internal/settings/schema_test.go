@@ -22,6 +22,13 @@ var update = flag.Bool("update", false, "write the published schemas anew")
 
 const docs = "../../docs"
 
+// schemaName is the published schema of one of the four files.
+func schemaName(file string) string { return strings.TrimSuffix(file, ".json") + ".schema.json" }
+
+func schemaID(file string) string {
+	return "https://raw.githubusercontent.com/wavehouse/wavehouse/main/docs/schemas/" + schemaName(file)
+}
+
 // schemas returns the JSON Schema of each of the four files.
 func schemas(t *testing.T) map[string]string {
 	t.Helper()
