@@ -92,11 +92,7 @@ func (w yamlWalk) entry(name string, at, value *yaml.Node) {
 		w.unused = append(w.unused, unused{fmt.Sprintf("%s:%d: %s", w.path, at.Line, name), section})
 		return
 	}
-	message := "unknown key"
-	if near, ok := nearest.Name(name, w.keyNames()); ok {
-		message += "; did you mean " + near + "?"
-	}
-	w.fault(at, name, message)
+	w.fault(at, name, "unknown key"+nearest.Hint(name, w.keyNames()))
 }
 
 func (w yamlWalk) leaf(key string, n *yaml.Node) {

@@ -164,13 +164,11 @@ func (l *loader) unboundVariable(name, value string) {
 		l.unused = append(l.unused, unused{name, section})
 		return
 	}
-	message := "no key has this variable"
+	hint := nearest.Hint(name, l.variableNames())
 	if serviceLink(name, value) {
-		message += "; it looks like a Kubernetes service link: set enableServiceLinks: false on the pod, or give the service another name"
-	} else if near, ok := nearest.Name(name, l.variableNames()); ok {
-		message += "; did you mean " + near + "?"
+		hint = "; it looks like a Kubernetes service link: set enableServiceLinks: false on the pod, or give the service another name"
 	}
-	l.faultf("%s: %s", name, message)
+	l.faultf("%s: no key has this variable%s", name, hint)
 }
 
 func (l *loader) variableNames() []string {

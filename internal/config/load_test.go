@@ -119,8 +119,8 @@ func TestFileWithNothingSet(t *testing.T) {
 func TestFileFaults(t *testing.T) {
 	inDir(t)
 	for _, c := range []struct{ text, want string }{
-		{"server:\n  prot: 1\n", "config.yaml:2: server.prot: unknown key; did you mean server.port?"},
-		{"sever: {port: 1}\n", "config.yaml:1: sever: unknown key; did you mean server?"},
+		{"server:\n  prot: 1\n", "config.yaml:2: server.prot: unknown key; did you mean \"server.port\"?"},
+		{"sever: {port: 1}\n", "config.yaml:1: sever: unknown key; did you mean \"server\"?"},
 		{"zzz: 1\n", "config.yaml:1: zzz: unknown key"},
 		{"server:\n  port: 1\n  port: 2\n", "config.yaml:3: server.port: the key is repeated"},
 		{"server: 5\n", "config.yaml:1: server: want keys and values here"},
@@ -159,10 +159,10 @@ func TestAliasesAreFollowed(t *testing.T) {
 func TestVariableFaults(t *testing.T) {
 	inDir(t)
 	for _, c := range []struct{ variable, want string }{
-		{"WH_SERVER_PROT=1", "WH_SERVER_PROT: no key has this variable; did you mean WH_SERVER_PORT?"},
+		{"WH_SERVER_PROT=1", "WH_SERVER_PROT: no key has this variable; did you mean \"WH_SERVER_PORT\"?"},
 		{"WH_NOTHING_LIKE_ANYTHING_KNOWN=1", "WH_NOTHING_LIKE_ANYTHING_KNOWN: no key has this variable"},
 		{"WH_SERVER_PORT=", `WH_SERVER_PORT: "" is not a whole number`},
-		{"WH_DATA_DIR_FILE=/x", "WH_DATA_DIR_FILE: no key has this variable; did you mean WH_DATA_DIR?"},
+		{"WH_DATA_DIR_FILE=/x", "WH_DATA_DIR_FILE: no key has this variable; did you mean \"WH_DATA_DIR\"?"},
 		{"WH_ROLES=api", "roles: the embedded queue lives in one process, which needs all of api, ingest and sweeper; name all three, or change mq.backend"},
 		{"WH_SERVER_OPS_PORT=65536", "WH_SERVER_OPS_PORT: want 0 to 65535"},
 		{"WH_OTEL_SERVICE_NAME=", "WH_OTEL_SERVICE_NAME: must not be empty; leave the key out for its default"},

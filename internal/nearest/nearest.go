@@ -1,7 +1,10 @@
 // Package nearest finds the known name that a mistyped one most likely meant.
 package nearest
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // maxLen bounds the work for one comparison; longer names get no suggestion.
 const maxLen = 64
@@ -23,6 +26,16 @@ func Name(name string, known []string) (string, bool) {
 		}
 	}
 	return best, best != ""
+}
+
+// Hint asks whether the entry of known that is closest was meant, to be put
+// behind a message; "" when none is close enough.
+func Hint(name string, known []string) string {
+	near, ok := Name(name, known)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", near)
 }
 
 // limit is how many edits away a suggestion may be: a third of the name, so

@@ -1,6 +1,7 @@
 package pipes
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -308,10 +309,8 @@ func (c *compiler) unknown(p *Pipe, name, shown string) error {
 	for _, q := range p.parameters {
 		names = append(names, q.name)
 	}
-	if near, ok := nearest.Name(name, names); ok {
-		return fmt.Errorf("%s names no parameter; did you mean %q?", excerpt.Of(shown), near)
-	}
-	return fmt.Errorf("%s names no parameter: declare it in parameters", excerpt.Of(shown))
+	hint := cmp.Or(nearest.Hint(name, names), ": declare it in parameters")
+	return fmt.Errorf("%s names no parameter%s", excerpt.Of(shown), hint)
 }
 
 // placed refuses a placeholder that is glued to a name: it would be a part of

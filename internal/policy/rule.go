@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -195,10 +196,7 @@ func (k *ruleCompiler) columnName(name string) string {
 
 func (k *ruleCompiler) unknownOperator(path, name string) {
 	known := slices.Sorted(maps.Keys(k.known))
-	hint := ": want one of " + strings.Join(known, ", ")
-	if near, ok := nearest.Name(name, known); ok {
-		hint = `; did you mean "` + near + `"?`
-	}
+	hint := cmp.Or(nearest.Hint(name, known), ": want one of "+strings.Join(known, ", "))
 	where := "a filter"
 	if k.check {
 		where = "a check"

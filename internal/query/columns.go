@@ -90,11 +90,9 @@ func readable(def record.Column) bool { return def.DefaultKind != record.Default
 
 // unknown suggests a name only from what the caller may read.
 func (c *columns) unknown(clause, name string) *Error {
-	hint := ""
+	hint := nearest.Hint(name, c.readable())
 	if name == policy.AllTables {
 		hint = `; "select_all": true reads every column`
-	} else if near, ok := nearest.Name(name, c.readable()); ok {
-		hint = fmt.Sprintf("; did you mean %q?", near)
 	}
 	return invalidColumn(name, "%s: the table has no column %q%s", clause, excerpt.Of(name), hint)
 }

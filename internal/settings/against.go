@@ -120,8 +120,5 @@ func (a *against) column(file, path, table, name string) {
 }
 
 func (a *against) missing(severity, file, path, message, name string, known []string) {
-	if near, ok := nearest.Name(name, known); ok {
-		message += fmt.Sprintf("; did you mean %q?", near)
-	}
-	a.findings = append(a.findings, Finding{Severity: severity, File: file, Path: path, Message: message})
+	a.findings = append(a.findings, Finding{Severity: severity, File: file, Path: path, Message: message + nearest.Hint(name, known)})
 }

@@ -88,11 +88,7 @@ func misplaced(e entry) string {
 	case e.dir:
 		return "a folder beside the four files: a settings directory is flat or nested, never both"
 	}
-	message := "unexpected entry: only " + strings.Join(fileNames(), ", ") + ", policy tests (*" + PolicyTestSuffix + ") and names that begin with a dot may be here"
-	if near, ok := nearest.Name(e.name, fileNames()); ok {
-		message += fmt.Sprintf("; did you mean %s?", near)
-	}
-	return message
+	return "unexpected entry: only " + strings.Join(fileNames(), ", ") + ", policy tests (*" + PolicyTestSuffix + ") and names that begin with a dot may be here" + nearest.Hint(e.name, fileNames())
 }
 
 func readFile(path string) ([]byte, error) {

@@ -321,7 +321,7 @@ func TestEntriesOfTheDirectory(t *testing.T) {
 	found := errorsOf(Validate(dir).Findings)
 	require.Len(t, found, 2)
 	assert.Equal(t, "birch: error: a folder beside the four files: a settings directory is flat or nested, never both", found[0])
-	assert.Contains(t, found[1], "did you mean policies.json?")
+	assert.Contains(t, found[1], `did you mean "policies.json"?`)
 }
 
 func TestEntriesThatAreNotFiles(t *testing.T) {

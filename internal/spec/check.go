@@ -88,11 +88,7 @@ func (f Field) oneOf(v reflect.Value) string {
 		if slices.Contains(f.OneOf, text) {
 			continue
 		}
-		message := fmt.Sprintf("%q is not one of %s", text, strings.Join(f.OneOf, ", "))
-		if near, ok := nearest.Name(text, f.OneOf); ok {
-			message += fmt.Sprintf("; did you mean %q?", near)
-		}
-		return message
+		return fmt.Sprintf("%q is not one of %s", text, strings.Join(f.OneOf, ", ")) + nearest.Hint(text, f.OneOf)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -179,16 +180,8 @@ func (c *decoder) annotation(f field) bool {
 }
 
 func (c *decoder) unknown(f field, known map[string]int) {
-	names := make([]string, 0, len(known))
-	for name := range known {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	message := "unknown key"
-	if name, ok := nearest.Name(f.key, names); ok {
-		message = fmt.Sprintf("unknown key; did you mean %q?", name)
-	}
-	c.faultAt(f.start, message)
+	names := slices.Sorted(maps.Keys(known))
+	c.faultAt(f.start, "unknown key"+nearest.Hint(f.key, names))
 }
 
 func (c *decoder) mapping(n *node, v reflect.Value) {
