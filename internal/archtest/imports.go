@@ -29,19 +29,15 @@ type owner struct {
 }
 
 var owners = []owner{
-	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv"},
-		"only mq/* and coord/natskv may know NATS, so that the queue can be replaced behind its contract"},
+	{"github.com/nats-io/", []string{"internal/mq/"},
+		"only mq/* may know NATS, so that the queue can be replaced behind its contract"},
 	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
-	{"github.com/redis/", []string{"internal/cache/redis"},
-		"only cache/redis may know Redis, so that the cache can be replaced behind its contract"},
-	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
-		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
 	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
 		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
 	{"github.com/go-chi/", []string{"internal/api"},
 		"routing is the API's alone; other packages speak of requests, not of routes"},
-	{"github.com/spf13/", []string{"cmd/", "internal/config"},
+	{"github.com/spf13/", []string{"cmd/"},
 		"the command line ends in cmd; packages take options"},
 	{"github.com/golang-jwt/", []string{"internal/auth"},
 		"tokens are read in one place, which checks the algorithm before any key is used"},

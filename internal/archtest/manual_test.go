@@ -154,3 +154,37 @@ func declarations(f File) []string {
 	}
 	return names
 }
+
+func TestTheMapAndTheDiagramNameEveryRoom(t *testing.T) {
+	packages, err := Load(root)
+	require.NoError(t, err)
+	guide, err := os.ReadFile(filepath.Join(root, "AGENTS.md"))
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	_, diagram, found := strings.Cut(string(page), "## Who may import whom")
+	require.True(t, found)
+	rooms := map[string]bool{}
+	for _, p := range packages {
+		inside, internal := strings.CutPrefix(p.Dir, "internal/")
+		if testSupport(p.Dir) || !internal && !strings.HasPrefix(p.Dir, "cmd/") {
+			continue
+		}
+		assert.Containsf(t, string(guide), "`"+p.Dir+"`", "the map of AGENTS.md lacks %s", p.Dir)
+		if internal {
+			rooms[head(inside)] = true
+		}
+	}
+	for room := range rooms {
+		assert.Regexpf(t, `\b`+room+`\b`, diagram, "the diagram of docs/architecture.md lacks %s", room)
+		assert.Containsf(t, tiers, room, "the tiers lack %s", room)
+	}
+	for room := range tiers {
+		assert.Truef(t, rooms[room], "the tiers name %s, which is not there", room)
+	}
+	for _, o := range owners {
+		for _, folder := range o.folders {
+			assert.DirExistsf(t, filepath.Join(root, folder), "%s may be imported in %s", o.library, folder)
+		}
+	}
+}
