@@ -7,6 +7,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
+// A chunk has at most so many rows, and bytes of rows: enough that many rows share
+// a write to disk, and few enough to fit a message.
+const (
+	MaxRows  = 1000
+	MaxBytes = 512 << 10
+)
+
 // Chunk is an opened chunk. Its rows are as they came until Decode is called.
 type Chunk struct {
 	*Form

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,7 +80,7 @@ type Gate struct {
 	o       GateOptions
 	waiting *fairshare.Bytes
 	metrics *gateMetrics
-	pieces  sync.Pool
+	free    sync.Pool // pieces
 
 	mu     sync.Mutex
 	lanes  map[laneKey]*lane
@@ -153,36 +154,15 @@ func (g *Gate) decoder(r *Request, table *schema.Table) *record.Decoder {
 
 // allow judges the columns once per request; nil when all are allowed.
 func allow(grant *policy.InsertGrant, columns []record.Column) func(int) bool {
-	for i := range columns {
-		if grant == nil || !grant.Allows(columns[i].Name) {
-			return allowSome(grant, columns)
-		}
+	allowed := func(c record.Column) bool { return grant != nil && grant.Allows(c.Name) }
+	if !slices.ContainsFunc(columns, func(c record.Column) bool { return !allowed(c) }) {
+		return nil
 	}
-	return nil
-}
-
-func allowSome(grant *policy.InsertGrant, columns []record.Column) func(int) bool {
-	allowed := make([]bool, len(columns))
-	for i := range columns {
-		allowed[i] = grant != nil && grant.Allows(columns[i].Name)
+	some := make([]bool, len(columns))
+	for i, c := range columns {
+		some[i] = allowed(c)
 	}
-	return func(column int) bool { return allowed[column] }
-}
-
-func (g *Gate) newPiece(set *record.ColumnSet) *piece {
-	p, ok := g.pieces.Get().(*piece)
-	if !ok {
-		p = &piece{}
-	}
-	p.set = set
-	return p
-}
-
-// freePiece keeps the buffers for the next request. Nothing else refers to
-// them: what was published is a copy.
-func (g *Gate) freePiece(p *piece) {
-	*p = piece{body: p.body[:0], runs: p.runs[:0]}
-	g.pieces.Put(p)
+	return func(column int) bool { return some[column] }
 }
 
 func (g *Gate) enter() bool {

@@ -38,8 +38,7 @@ func (s *session) bodyHash() []byte {
 func (s *session) reserveKey(ctx context.Context) bool {
 	ids := []string{idOfRequest + s.r.Key}
 	for end := time.Now().Add(s.g.o.InFlightWait); ; {
-		if err := ctx.Err(); err != nil {
-			s.failure = CanceledError(err)
+		if s.ended(ctx) != nil {
 			return false
 		}
 		found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.ids.scope, s.ids.owner, ids)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -96,14 +97,14 @@ func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, lea
 	b.body = append(b.body, p.body...)
 	p.at = b.rows
 	b.rows += p.rows
-	if b.rows >= MaxChunkRows {
+	if b.rows >= chunk.MaxRows {
 		l.leave(false)
 	}
 	return b, leads
 }
 
 func (b *shared) fits(p *piece) bool {
-	return b.rows+p.rows <= MaxChunkRows && len(b.body)+len(p.body) <= MaxChunkBytes
+	return b.rows+p.rows <= chunk.MaxRows && len(b.body)+len(p.body) <= chunk.MaxBytes
 }
 
 // leave sends the chunk being formed on its way.

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -140,8 +139,7 @@ func (s *session) settleWindow(ctx context.Context) {
 // those that another request is at, and in what time to ask for them again.
 func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, again time.Duration) {
 	w := &s.ids.window
-	if err := ctx.Err(); err != nil {
-		s.failure = CanceledError(err)
+	if s.ended(ctx) != nil {
 		return records, 0
 	}
 	// A caller that leaves does not stop the store: what it did would not be
@@ -167,12 +165,6 @@ func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, a
 	return inFlight, again
 }
 
-// parcel is a piece and the records of the window that are in it.
-type parcel struct {
-	piece   *piece
-	records []int
-}
-
 // publishReserved publishes reserved records and settles their reservations: those of
 // stored records are committed, those of records that are certainly not stored
 // are given up, and the others are left to lapse.
@@ -180,9 +172,19 @@ func (s *session) publishReserved(ctx context.Context, records []int) {
 	w := &s.ids.window
 	var commit []dedupe.Entry
 	var release []string
-	for _, p := range s.parcels(records) {
+	var pieces pieces
+	for _, at := range records {
+		r := &w.records[at]
+		p := pieces.add(s.g, r.set, r.index, w.rows[r.from:r.to])
+		p.records = append(p.records, at)
+	}
+	for _, p := range pieces.all {
 		ids := w.ids(p.records)
-		sent, err := s.sendNamed(ctx, p.piece, messageID(s.topic, ids))
+		err := s.ended(ctx)
+		sent := err == nil
+		if sent {
+			err = s.sendAlone(ctx, p, messageID(s.topic, ids))
+		}
 		for _, at := range p.records {
 			w.records[at].err = err
 		}
@@ -192,12 +194,12 @@ func (s *session) publishReserved(ctx context.Context, records []int) {
 				commit = append(commit, dedupe.Entry{ID: id})
 			}
 			if s.r.Places {
-				s.result.place(p.piece)
+				s.result.place(p)
 			}
 		case !sent || err.Code != CodeOutcomeUnknown:
 			release = append(release, ids...)
 		}
-		s.g.freePiece(p.piece)
+		s.g.freePiece(p)
 	}
 	ctx = context.WithoutCancel(ctx)
 	if len(commit) > 0 {
@@ -208,48 +210,6 @@ func (s *session) publishReserved(ctx context.Context, records []int) {
 	if len(release) > 0 {
 		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, release)
 	}
-}
-
-// parcels divides records into pieces, in their order.
-func (s *session) parcels(records []int) []*parcel {
-	w := &s.ids.window
-	var all []*parcel
-	open := make(map[*record.ColumnSet]*parcel)
-	for _, at := range records {
-		r := &w.records[at]
-		row := w.rows[r.from:r.to]
-		p := open[r.set]
-		if p == nil || !p.piece.fits(row) {
-			p = &parcel{piece: s.g.newPiece(r.set)}
-			open[r.set] = p
-			all = append(all, p)
-		}
-		p.piece.add(r.index, row)
-		p.records = append(p.records, at)
-	}
-	return all
-}
-
-// sendNamed publishes a piece alone, under an id by which the queue knows it
-// again, unless the request has failed before.
-func (s *session) sendNamed(ctx context.Context, p *piece, id string) (sent bool, err *Error) {
-	if s.failure == nil && ctx.Err() != nil {
-		s.failure = CanceledError(ctx.Err())
-	}
-	if s.failure != nil {
-		return false, s.failure
-	}
-	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent, id: id}
-	err = s.g.store(ctx, laneKey{topic: s.topic, set: p.set}, b)
-	p.chunk = b.position
-	if err != nil && err.Code == CodeOutcomeUnknown {
-		s.ids.unknown = true
-		err.RetryAfter = s.g.o.Lease // the reservation is held until then
-	}
-	if err != nil && err.Retryable {
-		s.failure = err
-	}
-	return true, err
 }
 
 // messageID is the same for the same texts in the same order, of one table.

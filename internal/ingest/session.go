@@ -28,13 +28,8 @@ type session struct {
 	d        *record.Decoder
 	received time.Time
 	result   Result
-	// open holds one unfinished piece per column set, ready the finished ones,
-	// in the order of their first row; last is the one the last record went to.
-	open    []*piece
-	bySet   map[*record.ColumnSet]*piece
-	last    *piece
-	ready   []*piece
-	encoded int64 // bytes of open and ready
+	pieces   pieces
+	// failure is why nothing more is published.
 	failure *Error
 	// refreshed is true once Refresh was asked.
 	refreshed bool
@@ -98,8 +93,8 @@ func (s *session) decode(ctx context.Context) {
 		if s.setAside(ctx, rec) {
 			continue
 		}
-		s.add(rec)
-		if s.encoded >= maxEncodedBytes {
+		s.pieces.add(s.g, rec.Set, rec.Index, rec.Row)
+		if s.pieces.size >= maxEncodedBytes {
 			s.publish(ctx)
 		}
 	}
@@ -147,77 +142,19 @@ func (s *session) secondLook(ctx context.Context, rec record.Record) record.Reco
 	return rec
 }
 
-func (s *session) add(rec record.Record) {
-	p := s.pieceFor(rec.Set)
-	if !p.fits(rec.Row) {
-		p = s.finish(p)
-	}
-	before := p.size()
-	p.add(rec.Index, rec.Row)
-	s.encoded += p.size() - before
-}
-
-func (s *session) pieceFor(set *record.ColumnSet) *piece {
-	if s.last != nil && s.last.set == set {
-		return s.last
-	}
-	if s.bySet == nil && s.last != nil {
-		s.bySet = map[*record.ColumnSet]*piece{s.last.set: s.last}
-	}
-	p := s.bySet[set]
-	if p == nil {
-		p = s.begin(set)
-	}
-	s.last = p
-	return p
-}
-
-func (s *session) begin(set *record.ColumnSet) *piece {
-	p := s.g.newPiece(set)
-	s.open = append(s.open, p)
-	if s.bySet != nil {
-		s.bySet[set] = p
-	}
-	s.last = p
-	return p
-}
-
-// finish closes a full piece and begins the next one of its column set.
-func (s *session) finish(full *piece) *piece {
-	s.ready = append(s.ready, full)
-	p := s.g.newPiece(full.set)
-	for i, o := range s.open {
-		if o == full {
-			s.open[i] = p
-		}
-	}
-	if s.bySet != nil {
-		s.bySet[full.set] = p
-	}
-	s.last = p
-	return p
-}
-
 // publish makes everything encoded so far durable, in the order of the body
 // within a column set. After a failure nothing more is published; the rows are
 // then counted as failed.
 func (s *session) publish(ctx context.Context) {
-	pieces := append(s.ready, s.open...)
-	s.ready, s.open, s.bySet, s.last, s.encoded = nil, nil, nil, nil, 0
-	var size int64
-	for _, p := range pieces {
-		size += p.size()
-	}
-	if s.failure == nil && !s.g.waiting.Take(s.r.Tenant, size) {
+	pieces := s.pieces
+	s.pieces.reset()
+	if s.failure == nil && !s.g.waiting.Take(s.r.Tenant, pieces.size) {
 		s.failure = waitingFullError()
 	} else if s.failure == nil {
-		defer s.g.waiting.Give(s.r.Tenant, size)
+		defer s.g.waiting.Give(s.r.Tenant, pieces.size)
 	}
-	for _, p := range pieces {
+	for _, p := range pieces.all {
 		err := s.send(ctx, p)
-		if err != nil && err.Retryable && s.failure == nil {
-			s.failure = err
-		}
 		s.result.settle(p, err, s.r.AllResults)
 		if err == nil && s.r.Places {
 			s.result.place(p)
@@ -226,24 +163,44 @@ func (s *session) publish(ctx context.Context) {
 	}
 }
 
-// send publishes one piece unless the request has failed before.
-func (s *session) send(ctx context.Context, p *piece) *Error {
+// ended returns why nothing more is published, nil while something is.
+func (s *session) ended(ctx context.Context) *Error {
 	if s.failure == nil && ctx.Err() != nil {
 		s.failure = CanceledError(ctx.Err())
 	}
-	if s.failure != nil {
+	return s.failure
+}
+
+// send publishes one piece unless the request has failed before.
+func (s *session) send(ctx context.Context, p *piece) *Error {
+	switch {
+	case s.ended(ctx) != nil:
 		return s.failure
+	case s.ids != nil && s.ids.keyed:
+		return s.sendAlone(ctx, p, s.keyedMessageID(p))
+	case p.rows >= ownChunkRows || len(p.body) >= ownChunkBytes:
+		return s.sendAlone(ctx, p, "")
 	}
-	if s.ids != nil && s.ids.keyed {
-		_, err := s.sendNamed(ctx, p, s.keyedMessageID(p))
-		return err
-	}
-	key := laneKey{topic: s.topic, set: p.set}
-	if p.rows < ownChunkRows && len(p.body) < ownChunkBytes {
-		return s.g.join(ctx, key, p, s.received, s.r.TraceParent)
-	}
-	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent}
-	err := s.g.store(ctx, key, b)
+	return s.noted(s.g.join(ctx, laneKey{topic: s.topic, set: p.set}, p, s.received, s.r.TraceParent))
+}
+
+// sendAlone publishes a piece as a chunk of its own. By an id the queue knows it
+// again; "" is none.
+func (s *session) sendAlone(ctx context.Context, p *piece, id string) *Error {
+	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent, id: id}
+	err := s.g.store(ctx, laneKey{topic: s.topic, set: p.set}, b)
 	p.chunk = b.position
+	if id != "" && err != nil && err.Code == CodeOutcomeUnknown {
+		s.ids.unknown = true
+		err.RetryAfter = s.g.o.Lease // the reservation is held until then
+	}
+	return s.noted(err)
+}
+
+// noted ends a request whose piece failed for a reason that is not the piece's.
+func (s *session) noted(err *Error) *Error {
+	if err != nil && err.Retryable {
+		s.failure = err
+	}
 	return err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
-	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -60,7 +59,7 @@ type replayKey struct {
 }
 
 func (c *replayChunk) fits(row []byte) bool {
-	return len(c.letters) < ingest.MaxChunkRows && len(c.body)+len(row) <= ingest.MaxChunkBytes
+	return len(c.letters) < chunk.MaxRows && len(c.body)+len(row) <= chunk.MaxBytes
 }
 
 // chunk is the message. Its id is that of its letters, so that the queue drops
