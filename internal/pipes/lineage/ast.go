@@ -5,8 +5,8 @@ import "strings"
 // references are what a statement reads, by its syntax alone.
 type references struct {
 	tables []string
-	// opaque: it reads something else too, or answers differently by the clock
-	// or by chance.
+	// opaque: it reads something else too, or may, or answers differently by the
+	// clock or by chance.
 	opaque bool
 }
 
@@ -31,17 +31,22 @@ func parseLine(text string) line {
 	return l
 }
 
-// parseTree collects what the tree of a statement refers to.
+// parseTree collects what the tree of a statement refers to. A tree with anything
+// in it that is not known is opaque: what it reads may stand there.
 func parseTree(rows []string) references {
 	lines := make([]line, len(rows))
 	for i, row := range rows {
 		lines[i] = parseLine(row)
 	}
 	var found references
+	if len(lines) == 0 || lines[0].kind != "SelectWithUnionQuery" {
+		found.opaque = true
+	}
 	for i, l := range lines {
 		switch l.kind {
 		case "TableIdentifier":
 			found.tables = append(found.tables, l.name)
+			found.opaque = found.opaque || l.name == ""
 		case "TableExpression":
 			if i+1 < len(lines) && lines[i+1].kind == "Function" && !pureTable(lines[i+1].name) {
 				found.opaque = true
@@ -51,9 +56,25 @@ func parseTree(rows []string) references {
 			if table, ok := setTable(lines, i); ok {
 				found.tables = append(found.tables, table)
 			}
+		default:
+			found.opaque = found.opaque || !harmless(l.kind)
 		}
 	}
 	return found
+}
+
+// harmless reports whether a node of this kind reads no table by itself.
+func harmless(kind string) bool {
+	switch kind {
+	case "SelectWithUnionQuery", "SelectIntersectExceptQuery", "SelectQuery", "Subquery", "WithElement", "ExpressionList",
+		"TablesInSelectQuery", "TablesInSelectQueryElement", "TableJoin", "ArrayJoin", "SampleRatio",
+		"Identifier", "Literal", "Asterisk", "QualifiedAsterisk", "ColumnsListMatcher", "ColumnsRegexpMatcher",
+		"QualifiedColumnsListMatcher", "QualifiedColumnsRegexpMatcher", "ColumnsTransformerList", "ColumnsApplyTransformer",
+		"ColumnsExceptTransformer", "ColumnsReplaceTransformer", "ColumnsReplaceTransformer::Replacement",
+		"OrderByElement", "InterpolateElement", "WindowDefinition", "WindowListElement", "Set":
+		return true
+	}
+	return false
 }
 
 // setTable returns the table of "x IN table", which is written as any name is.

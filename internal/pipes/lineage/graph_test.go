@@ -24,9 +24,23 @@ func TestParseTree(t *testing.T) {
 		"chance":      {"Function rand32", nil, true},
 		"dictionary":  {"Function dictGetOrDefault (children 1)", nil, true},
 		"plain":       {"Function count (alias c)\nFunction notEquals", nil, false},
+		"no name":     {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier", []string{""}, true},
+		"new node":    {"TablesInSelectQuery (children 1)\n NovelTableThing t", nil, true},
+		"new names":   {"Tables (children 1)\n Table db.t", nil, true},
+		"new lines":   {"├── TableIdentifier db.t", nil, true},
+		"new format":  {"{\"kind\":\"TableIdentifier\",\"name\":\"db.t\"}", nil, true},
 	} {
-		got := parseTree(strings.Split(c.tree, "\n"))
+		got := parseTree(strings.Split("SelectWithUnionQuery (children 1)\n"+c.tree, "\n"))
 		assert.Equal(t, references{tables: c.tables, opaque: c.opaque}, got, name)
+	}
+}
+
+// What is no tree of a SELECT reads nobody knows what.
+func TestTreesThatAreNotKnown(t *testing.T) {
+	for name, rows := range map[string][]string{
+		"nothing": nil, "an empty line": {""}, "a list of tables": {"ShowTables"}, "another root": {"SelectQuery (children 1)"},
+	} {
+		assert.Equal(t, references{opaque: true}, parseTree(rows), name)
 	}
 }
 

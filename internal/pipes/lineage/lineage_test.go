@@ -71,6 +71,22 @@ func TestAgainstClickHouse(t *testing.T) {
 	assert.Contains(t, deps.Tables, lineage.Name(server.Database, "od d.x"))
 	assert.Equal(t, cache.Dependencies{}, l.Statement(t.Context(), pool, "SELECT FROM WHERE"))
 
+	// All of SELECT is known, and what is no SELECT depends on nobody knows what.
+	for _, sql := range []string{
+		"SELECT * EXCEPT (n) REPLACE (1 AS n) APPLY(sum) FROM other",
+		"SELECT n FROM other UNION ALL SELECT n FROM other INTERSECT SELECT n FROM other", "SELECT DISTINCT ON (n) other.* FROM other",
+		"SELECT COLUMNS('n'), other.COLUMNS(n), sum(n) OVER w FROM other WINDOW w AS (PARTITION BY n ORDER BY n)",
+		"SELECT n FROM other SAMPLE 1/10 WHERE n ORDER BY n WITH FILL INTERPOLATE (n AS n + 1) LIMIT 1 BY n SETTINGS max_threads = 1",
+		"SELECT n, z FROM other AS a ARRAY JOIN [1, 2] AS z LEFT JOIN other AS b ON a.n = b.n GROUP BY GROUPING SETS ((n), (z)) HAVING n > 1",
+		"SELECT EXISTS(SELECT 1 FROM other), (SELECT max(n) FROM other), arrayMap(x -> x::String, [1]), CASE WHEN 1 THEN 2 END",
+	} {
+		check(l.Statement(t.Context(), pool, sql), true, "other")
+	}
+	check(l.Statement(t.Context(), pool, "WITH t AS (SELECT n FROM other) SELECT n FROM t"), true, "other", "t")
+	for _, sql := range []string{"SHOW TABLES", "DESCRIBE TABLE other", "EXISTS TABLE other"} {
+		assert.False(t, l.Statement(t.Context(), pool, sql).Complete, sql)
+	}
+
 	// A new view is known once the old ones are forgotten, or old.
 	server.Exec(t, "CREATE VIEW later AS SELECT n FROM other")
 	check(l.Tables(t.Context(), pool, "later"), true, "later")
