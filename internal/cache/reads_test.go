@@ -227,6 +227,33 @@ func TestCloseWaits(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 }
 
+// An answer that may depend on tables nobody named is kept for seconds, however
+// dear it was.
+func TestAnswersOfUnknownTablesAreKeptForSeconds(t *testing.T) {
+	for complete, want := range map[bool]cache.Outcome{true: cache.Hit, false: cache.Miss} {
+		now := time.Date(2026, 3, 24, 12, 0, 0, 0, time.UTC)
+		clock := func() time.Time { return now }
+		store, err := local.New(local.Options{MaxBytes: 1 << 20, Now: clock})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
+		reads := cache.NewReads(cache.ReadsOptions{Cache: store, Now: clock})
+		question := cache.Query{
+			Key:          cache.NewKey("a").Add("q").Key(),
+			Dependencies: func(context.Context) cache.Dependencies { return cache.Dependencies{Complete: complete} },
+			Run: func(context.Context) ([]byte, string, error) {
+				now = now.Add(time.Second)
+				return []byte("answer"), "text/plain", nil
+			},
+		}
+		for after, outcome := range []cache.Outcome{cache.Miss, cache.Hit, want} {
+			now = now.Add(time.Duration(after) * 6 * time.Second)
+			_, got, err := reads.Get(t.Context(), question)
+			require.NoError(t, err)
+			assert.Equal(t, outcome, got, "complete %v, look %d", complete, after)
+		}
+	}
+}
+
 func TestTTL(t *testing.T) {
 	for _, c := range []struct {
 		took, own time.Duration
