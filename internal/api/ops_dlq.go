@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // opsDeadLetterStats counts parked rows by table: GET /v1/ops/dlq/stats.
@@ -31,18 +34,28 @@ func (s *Server) opsDeadLetterStats(w http.ResponseWriter, r *http.Request, quer
 	return writeJSON(w, http.StatusOK, map[string]any{"tables": tables, "total": total})
 }
 
-// deadLetters opens the store of a tenant that is served or has a queue.
+// deadLetters opens the store of a tenant that is served or has some stored.
 func (s *Server) deadLetters(r *http.Request, query url.Values) (mq.DeadLetterStore, error) {
 	id, _, err := opsTenant(query)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := s.Settings.Get(id); err != nil {
-		if !s.Queue.Status(r.Context()).Tenants[id].Kept {
-			return nil, mq.ErrNoDeadLetters
+		if kept, err := s.kept(r.Context(), id); err != nil || !kept {
+			return nil, cmp.Or(err, mq.ErrNoDeadLetters)
 		}
 	}
 	return s.Queue.DeadLetters(id)
+}
+
+// kept reports whether the queue keeps anything of a tenant. One that does not
+// know its tenants is asked for their letters.
+func (s *Server) kept(ctx context.Context, id tenant.ID) (bool, error) {
+	if s.Tenants == nil {
+		return true, nil
+	}
+	status, err := s.Tenants.TenantStatus(ctx, id)
+	return status.Kept, err
 }
 
 type deadLetterAnswer struct {

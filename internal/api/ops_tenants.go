@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,26 +44,51 @@ type queueAnswer struct {
 
 // opsTenants shows each tenant's state: GET /v1/ops/tenants.
 func (s *Server) opsTenants(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-	status := s.Queue.Status(r.Context())
 	pending := s.Schemas.Pending()
 	held := s.Settings.Tenants()
-	answers := make([]tenantAnswer, 0, len(held))
-	for _, id := range held {
-		answer := s.answerTenant(id, pending)
-		queue, open := status.Tenants[id]
-		s.addQueue(&answer, queue, open)
-		answers = append(answers, answer)
+	removed, err := s.removedTenants(r.Context(), held)
+	if err != nil {
+		return err
 	}
-	for id, queue := range status.Tenants {
-		if _, found := slices.BinarySearch(held, id); found || !queue.Kept {
-			continue
+	answers := make([]tenantAnswer, 0, len(held)+len(removed))
+	for _, id := range held {
+		answers = append(answers, s.answerTenant(id, pending))
+	}
+	for _, id := range removed {
+		answers = append(answers, tenantAnswer{Tenant: id, State: stateRemoved})
+	}
+	for i := range answers {
+		if err := s.addQueue(r.Context(), &answers[i]); err != nil {
+			return err
 		}
-		answer := tenantAnswer{Tenant: id, State: stateRemoved}
-		s.addQueue(&answer, queue, true)
-		answers = append(answers, answer)
 	}
 	slices.SortFunc(answers, func(a, b tenantAnswer) int { return strings.Compare(string(a.Tenant), string(b.Tenant)) })
 	return writeJSON(w, http.StatusOK, answers)
+}
+
+// queuePage is how many tenants the queue is asked for at a time.
+const queuePage = 1000
+
+// removedTenants lists those of the queue that are not held, which is sorted.
+func (s *Server) removedTenants(ctx context.Context, held []tenant.ID) (removed []tenant.ID, err error) {
+	if s.Tenants == nil {
+		return nil, nil
+	}
+	for after := tenant.ID(""); ; {
+		page, err := s.Tenants.Tenants(ctx, after, queuePage)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range page {
+			if _, found := slices.BinarySearch(held, id); !found {
+				removed = append(removed, id)
+			}
+		}
+		if len(page) < queuePage {
+			return removed, nil
+		}
+		after = page[len(page)-1]
+	}
 }
 
 func (s *Server) answerTenant(id tenant.ID, pending map[tenant.ID]error) tenantAnswer {
@@ -86,9 +112,14 @@ func (s *Server) answerTenant(id tenant.ID, pending map[tenant.ID]error) tenantA
 	return answer
 }
 
-func (s *Server) addQueue(answer *tenantAnswer, status mq.TenantStatus, open bool) {
-	if !open {
-		return
+// addQueue adds what the queue says of the tenant, if it knows it.
+func (s *Server) addQueue(ctx context.Context, answer *tenantAnswer) error {
+	if s.Tenants == nil {
+		return nil
+	}
+	status, err := s.Tenants.TenantStatus(ctx, answer.Tenant)
+	if err != nil || status == (mq.TenantStatus{}) {
+		return err
 	}
 	answer.Queue = &queueAnswer{
 		Chunks: status.Chunks, Pending: status.Pending, Bytes: status.Bytes,
@@ -100,6 +131,7 @@ func (s *Server) addQueue(answer *tenantAnswer, status mq.TenantStatus, open boo
 	if !status.OldestPending.IsZero() {
 		answer.OldestUnwritten = seconds(s.Now().Sub(status.OldestPending))
 	}
+	return nil
 }
 
 func seconds(d time.Duration) *float64 {

@@ -76,20 +76,13 @@ func (s *Server) notReady(ctx context.Context) string {
 	if cause := s.notAlive(ctx); cause != "" {
 		return cause
 	}
-	if full := s.queueFull(ctx); full != nil {
+	if full := s.Queue.Full(); full != nil {
 		return "queue: " + full.Error()
 	}
 	if failures := s.Pools.Probe(ctx, pingTimeout); failures != nil {
 		return failedPools(failures)
 	}
 	return ""
-}
-
-// queueFull says why the volume has no room, nil when it has.
-func (s *Server) queueFull(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-	defer cancel()
-	return s.Queue.Status(ctx).Full
 }
 
 // failedPools names every pool that did not answer.

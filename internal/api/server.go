@@ -78,7 +78,7 @@ type Gate interface {
 
 // Queue is what the ops and probe routes ask of the broker.
 type Queue interface {
-	Status(ctx context.Context) mq.Status
+	Full() error
 	DeadLetters(id tenant.ID) (mq.DeadLetterStore, error)
 }
 
@@ -93,8 +93,8 @@ type Streams interface {
 	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
 }
 
-// Options are what a Server is made of; all are required but Adoptions, Limits,
-// Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
+// Options are what a Server is made of; all are required but Tenants, Adoptions,
+// Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
 type Options struct {
 	Settings Settings
 	Schemas  Schemas
@@ -104,6 +104,8 @@ type Options struct {
 	Letters  Letters
 	Auth     Authenticator
 	Streams  Streams
+	// Tenants is nil where the queue does not know them.
+	Tenants mq.Tenants
 	// Adoptions is nil where no step of an adoption can fail, Limits where no
 	// tenant has any.
 	Adoptions Adoptions

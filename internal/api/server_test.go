@@ -47,7 +47,7 @@ type testBackends struct {
 	tables    map[string]*schema.Table
 	pending   map[tenant.ID]error
 	pings     map[string]error
-	status    mq.Status
+	full      error
 	panics    bool
 	asked     int // for tables
 }
@@ -104,7 +104,7 @@ func (b *testBackends) Probe(context.Context, time.Duration) map[string]error {
 	}
 	return b.pings
 }
-func (b *testBackends) Status(context.Context) mq.Status        { return b.status }
+func (b *testBackends) Full() error                             { return b.full }
 func (b *testBackends) Get(tenant.ID) (*clickhouse.Pool, error) { return nil, clickhouse.ErrNoPool }
 func (b *testBackends) DeadLetters(tenant.ID) (mq.DeadLetterStore, error) {
 	return nil, mq.ErrNoDeadLetters
@@ -361,9 +361,9 @@ func TestProbes(t *testing.T) {
 
 	rig.pings["other:9000/x"] = nil
 	require.Equal(t, 200, send(t, "GET", web.URL+"/readyz", "").status)
-	rig.status.Full = errors.New("2% of the volume is free")
+	rig.full = errors.New("2% of the volume is free")
 	require.Contains(t, send(t, "GET", web.URL+"/readyz", "").body, "2% of the volume is free")
-	rig.status.Full = nil
+	rig.full = nil
 	server.BeginStop()
 	require.Equal(t, 503, send(t, "GET", web.URL+"/readyz", "").status)
 	require.Equal(t, "v1", send(t, "GET", web.URL+"/version", "").json(t)["version"])

@@ -144,10 +144,12 @@ func (a *App) buildPipeline() {
 		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Tell: a.notices.Tell,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
-	a.sweeper = sweep.New(sweep.Options{
-		Broker: a.queue, Coord: a.coord, Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
-		Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
-	})
+	if queue, ok := a.queue.(mq.Purger); ok {
+		a.sweeper = sweep.New(sweep.Options{
+			Queue: queue, Coord: a.coord, Windows: func() map[tenant.ID]time.Duration { return a.windows.of(a.registry) },
+			Logger: component(a.logger, "sweeper"), Metrics: a.metrics,
+		})
+	}
 	a.watches = ingest.NewWatches(a.floor)
 	if a.config.HasRole(config.RoleAPI) {
 		// In this order: who waits for its rows finds them wherever it looks.
@@ -174,6 +176,7 @@ func (a *App) buildAPI(o Options) {
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
 	}
+	options.Tenants, _ = a.queue.(mq.Tenants)
 	a.listeners(options)
 }
 

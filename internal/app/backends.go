@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -51,6 +52,9 @@ func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Regi
 		return b, fmt.Errorf("open the queue in %q: %w", c.DataDir, err)
 	}
 	b.closers = append(b.closers, queue.Close)
+	if err := remembers(queue, c.Dedupe.Lease); err != nil {
+		return b, err
+	}
 	results, err := localcache.New(localcache.Options{MaxBytes: c.Cache.Local.MaxBytes, Logger: component(logger, "cache"), Metrics: metrics})
 	if err != nil {
 		return b, fmt.Errorf("make the cache: %w", err)
@@ -62,6 +66,15 @@ func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Regi
 	b.coord = localcoord.New()
 	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close, b.coord.Close)
 	return b, nil
+}
+
+// remembers refuses a queue that may have forgotten a message when a retry, which
+// had to wait for the lease of its ids, sends it again.
+func remembers(queue mq.Publisher, lease time.Duration) error {
+	if window := queue.DuplicateWindow(); window <= 2*lease {
+		return fmt.Errorf("the queue forgets a message's id after %s: want more than twice dedupe.lease, which is %s", window, lease)
+	}
+	return nil
 }
 
 // run does the housekeeping of the backends until ctx ends.

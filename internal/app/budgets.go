@@ -18,30 +18,28 @@ const (
 	budgetTimeout = 5 * time.Second
 )
 
-// unopened is a queue that can tell which tenants' streams could not be opened;
-// setting a budget tries them again.
-type unopened interface{ Unopened() []tenant.ID }
-
 // budgets remembers what each tenant's queue was told, so that a reload speaks
 // to the queues of those alone whose budget is another. It is used by one
 // adoption after the other.
 type budgets struct {
-	broker mq.Broker
-	told   map[tenant.ID]int64
+	queue mq.Budgets // nil for one that has none
+	told  map[tenant.ID]int64
 }
 
 func newBudgets(broker mq.Broker) *budgets {
-	return &budgets{broker: broker, told: map[tenant.ID]int64{}}
+	queue, _ := broker.(mq.Budgets)
+	return &budgets{queue: queue, told: map[tenant.ID]int64{}}
 }
 
 // adopt sets the budgets that changed, that failed before, and those of queues
 // that are to be tried again. A tenant that left keeps its last one.
 func (b *budgets) adopt(ctx context.Context, snapshots map[tenant.ID]*settings.Snapshot, failures *failures) {
+	if b.queue == nil {
+		return
+	}
 	maps.DeleteFunc(b.told, func(id tenant.ID, _ int64) bool { return snapshots[id] == nil })
-	if queue, ok := b.broker.(unopened); ok {
-		for _, id := range queue.Unopened() {
-			delete(b.told, id)
-		}
+	for _, id := range b.queue.Unopened() {
+		delete(b.told, id)
 	}
 	var (
 		all   sync.WaitGroup
@@ -61,7 +59,7 @@ func (b *budgets) adopt(ctx context.Context, snapshots map[tenant.ID]*settings.S
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, budgetTimeout)
 			defer cancel()
-			if err := b.broker.SetBudget(ctx, id, bytes); err != nil {
+			if err := b.queue.SetBudget(ctx, id, bytes); err != nil {
 				failures.add(id, stepBudget, "cannot set the tenant's queue budget", err)
 				return
 			}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,15 +22,20 @@ func TestDuplicateWindowFitsLeaseAndRetention(t *testing.T) {
 		c, _, err := config.Load([]string{"WH_SETTINGS_DIR=x", "WH_DEDUPE_LEASE=" + lease.String()}, nil)
 		return c, err
 	}
-	_, err := load(embedded.DuplicateWindow / 2)
+	queue, err := embedded.New(embedded.Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, queue.Close(context.Background())) })
+	window := queue.DuplicateWindow()
+	_, err = load(window / 2)
 	require.Error(t, err)
+	require.Error(t, remembers(queue, window/2))
 	c, err := load(40 * time.Second)
 	require.NoError(t, err)
-	assert.Less(t, 2*c.Dedupe.Lease, embedded.DuplicateWindow)
+	require.NoError(t, remembers(queue, c.Dedupe.Lease))
 
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"config.json":   `{"dedupe":{"enabled":true,"retention":"` + embedded.DuplicateWindow.String() + `"}}`,
+		"config.json":   `{"dedupe":{"enabled":true,"retention":"` + window.String() + `"}}`,
 		"policies.json": `{}`, "pipes.json": `{}`, "roles.json": `{}`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))

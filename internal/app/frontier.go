@@ -6,18 +6,12 @@ import (
 	"github.com/wavehouse/wavehouse/internal/api"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
-
-// acknowledger is a queue whose acknowledgements can be asked for.
-type acknowledger interface {
-	Acknowledged(ctx context.Context, t tenant.ID) (floor, inherited mq.Position, err error)
-}
 
 // frontiers knows how far a table's rows are in ClickHouse, from its worker,
 // which knows each table, and from the queue, which remembers over restarts.
 type frontiers struct {
-	queue    acknowledger
+	queue    mq.Floors
 	progress func(context.Context, mq.Topic) (notice.Progress, error)
 }
 
@@ -29,7 +23,7 @@ func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (notice.Progress, e
 	if err != nil {
 		p = notice.Progress{}
 	}
-	floor, inherited, err := f.queue.Acknowledged(ctx, t.Tenant)
+	floor, inherited, err := f.queue.Floor(ctx, t)
 	if err != nil {
 		return notice.Progress{}, err
 	}
@@ -43,7 +37,7 @@ func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (notice.Progress, e
 
 // newFrontiers is nil for a queue that cannot be asked.
 func (a *App) newFrontiers() api.Frontiers {
-	queue, ok := a.queue.(acknowledger)
+	queue, ok := a.queue.(mq.Floors)
 	if !ok {
 		return nil
 	}
@@ -53,10 +47,10 @@ func (a *App) newFrontiers() api.Frontiers {
 // floor is up to where a table's chunks are written or parked, as far as the
 // queue knows.
 func (a *App) floor(ctx context.Context, t mq.Topic) (mq.Position, error) {
-	queue, ok := a.queue.(acknowledger)
+	queue, ok := a.queue.(mq.Floors)
 	if !ok {
 		return mq.Position{}, nil
 	}
-	floor, _, err := queue.Acknowledged(ctx, t.Tenant)
+	floor, _, err := queue.Floor(ctx, t)
 	return floor, err
 }

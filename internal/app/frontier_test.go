@@ -18,7 +18,7 @@ type fakeQueue struct {
 	err              error
 }
 
-func (q fakeQueue) Acknowledged(context.Context, tenant.ID) (floor, inherited mq.Position, err error) {
+func (q fakeQueue) Floor(context.Context, mq.Topic) (floor, inherited mq.Position, err error) {
 	return q.floor, q.inherited, q.err
 }
 

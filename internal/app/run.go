@@ -49,7 +49,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
 	group.Go(func() error { return a.backends.run(serving) })
-	if a.config.HasRole(config.RoleSweeper) {
+	if a.sweeper != nil && a.config.HasRole(config.RoleSweeper) {
 		group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	}
 	if a.config.HasRole(config.RoleAPI) {

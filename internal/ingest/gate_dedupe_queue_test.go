@@ -69,7 +69,7 @@ func TestRetryAfterALostAnswer(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, result.Total, result.Succeeded)
 	}
-	tail, err := broker.Tail(t.Context(), birch)
+	tail, err := broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	var rows []string
 	err = broker.Replay(t.Context(), mq.Topic{Tenant: birch, Table: "pages"}, mq.Position{}, tail, func(c mq.Chunk, _ mq.Position) error {

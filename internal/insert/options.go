@@ -16,7 +16,7 @@ import (
 
 // Source is the part of the broker that the worker needs.
 type Source interface {
-	Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error)
+	mq.Consumer
 	Park(ctx context.Context, letters ...mq.DeadLetter) error
 }
 

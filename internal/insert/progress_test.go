@@ -33,7 +33,7 @@ func TestProgressFollowsOneTable(t *testing.T) {
 	waitFor(t, "the INSERT to begin", func() bool { return !r.worker.Progress(topic).Quiet })
 	busy := r.worker.Progress(topic)
 	assert.NotEqual(t, first.Writes, busy.Writes)
-	tail, err := r.broker.Tail(t.Context(), birch)
+	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	assert.True(t, busy.Frontier.Before(tail), "rows in hand are not written")
 
@@ -95,7 +95,7 @@ func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 6)))
 	waitFor(t, "the other rows", func() bool { return r.worker.Status().RowsInserted == 5 })
-	tail, err := r.broker.Tail(t.Context(), birch)
+	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	p := r.worker.Progress(topic)
 	assert.False(t, p.Quiet)

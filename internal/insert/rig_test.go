@@ -151,7 +151,9 @@ func (r *rig) publish(c mq.Chunk) {
 }
 
 func (r *rig) pending(id tenant.ID) uint64 {
-	return r.broker.Status(r.t.Context()).Tenants[id].Pending
+	status, err := r.broker.TenantStatus(r.t.Context(), id)
+	require.NoError(r.t, err)
+	return status.Pending
 }
 
 // settled waits until nothing of the tenant is left in the queue.
@@ -377,8 +379,10 @@ type recordedConsumption struct {
 	to *ackRecorder
 }
 
-func (a *ackRecorder) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error) {
-	c, err := a.Source.Consume(ctx, o, func(d mq.Delivery) { handle(recordedDelivery{d, a}) })
+func (a *ackRecorder) Consume(ctx context.Context, work mq.Work) (mq.Consumption, error) {
+	deliver := work.Deliver
+	work.Deliver = func(d mq.Delivery) { deliver(recordedDelivery{d, a}) }
+	c, err := a.Source.Consume(ctx, work)
 	return recordedConsumption{c, a}, err
 }
 
@@ -411,7 +415,7 @@ func (r *rig) cutShort(written []string, unsure map[string]bool) []string {
 	for _, l := range r.letters(birch, "pages") {
 		done[letterRow(r.t, l)] = true
 	}
-	tail, err := r.broker.Tail(r.t.Context(), birch)
+	tail, err := r.broker.Tail(r.t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(r.t, err)
 	var cut []string
 	err = r.broker.Replay(r.t.Context(), mq.Topic{Tenant: birch, Table: "pages"}, mq.Position{}, tail, func(c mq.Chunk, p mq.Position) error {

@@ -84,7 +84,7 @@ func TestWatchThatGivesUp(t *testing.T) {
 	require.NoError(t, err)
 	defer w.Close()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 1)))
-	tail, err := r.broker.Tail(t.Context(), birch)
+	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

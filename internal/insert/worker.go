@@ -70,11 +70,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w.work = work
-	// Twice what is held here, so that the bounds that decide are the
-	// worker's, which knows which table is stuck.
-	consumption, err := w.o.Broker.Consume(work, mq.ConsumeOptions{
-		MaxBytesPerTenant: 2 * w.o.MaxHeldPerTenant, MaxBytes: 2 * w.o.MaxHeld,
-	}, w.deliver)
+	consumption, err := w.o.Broker.Consume(work, mq.Work{Assigned: w.assigned, Deliver: w.deliver, Revoked: w.revoked})
 	if err != nil {
 		return fmt.Errorf("consuming the queue: %w", err)
 	}

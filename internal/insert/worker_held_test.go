@@ -143,8 +143,8 @@ type failingConsumption struct {
 	of *ackFails
 }
 
-func (a *ackFails) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error) {
-	c, err := a.Source.Consume(ctx, o, handle)
+func (a *ackFails) Consume(ctx context.Context, work mq.Work) (mq.Consumption, error) {
+	c, err := a.Source.Consume(ctx, work)
 	return failingConsumption{c, a}, err
 }
 
@@ -177,7 +177,9 @@ func TestWorkerAcknowledgesAgain(t *testing.T) {
 // brokenSource is a queue whose delivery fails.
 type brokenSource struct{ refuse bool }
 
-func (b brokenSource) Consume(context.Context, mq.ConsumeOptions, func(mq.Delivery)) (mq.Consumption, error) {
+func (b brokenSource) AckWait() time.Duration { return time.Minute }
+
+func (b brokenSource) Consume(context.Context, mq.Work) (mq.Consumption, error) {
 	if b.refuse {
 		return nil, errors.New("no such queue")
 	}

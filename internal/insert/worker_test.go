@@ -34,7 +34,7 @@ func TestWorkerWritesWhatTheGateTook(t *testing.T) {
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 2500)))
 	r.settled(birch)
 	assertSameRows(t, ingesttest.Rows(0, 2500), s.rows())
-	tail, err := r.broker.Tail(t.Context(), birch)
+	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	inserted := 0
 	for settled := false; !settled; {

@@ -86,7 +86,7 @@ func (r *rig) left() int {
 // chunks are what a replay put into the queue.
 func (r *rig) chunks() (all []mq.Chunk) {
 	r.t.Helper()
-	tail, err := r.broker.Tail(r.t.Context(), birch)
+	tail, err := r.broker.Tail(r.t.Context(), topic)
 	require.NoError(r.t, err)
 	err = r.broker.Replay(r.t.Context(), topic, mq.Position{}, tail, func(c mq.Chunk, _ mq.Position) error {
 		c.Body = bytes.Clone(c.Body)

@@ -30,7 +30,7 @@ type wire struct {
 func (w *wire) feed(c mq.Chunk) {
 	w.seq++
 	for _, f := range w.feeds {
-		f(c, mq.NewPosition(77, w.seq))
+		f.Chunk(c, mq.NewPosition(77, w.seq))
 	}
 }
 

@@ -97,7 +97,7 @@ func orDefault[T int | int64 | time.Duration](v, fallback T) T {
 // Run follows the feed until ctx ends; then every stream ends with
 // EndShutdown. It fails only when the feed cannot be opened. A hub runs once.
 func (h *Hub) Run(ctx context.Context) error {
-	feed, err := h.o.Broker.Feed(ctx, h.take)
+	feed, err := h.o.Broker.Feed(ctx, mq.Watch{Chunk: h.take, Hole: h.miss})
 	if err != nil {
 		return fmt.Errorf("stream: open the live feed: %w", err)
 	}
@@ -122,6 +122,17 @@ func (h *Hub) take(c mq.Chunk, p mq.Position) {
 	}
 	t.push(c, p)
 	h.wakes.add(t)
+}
+
+// miss is told what the feed does not show. Who follows a table of that queue
+// comes to it in its place among the chunks.
+func (h *Hub) miss(hole mq.Hole) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for _, t := range h.topics {
+		t.append(&item{hole: &hole, next: &link{}}, 0)
+		h.wakes.add(t)
+	}
 }
 
 // wakeReaders wakes the readers of what the feed brought.

@@ -14,7 +14,7 @@ import (
 type memoryBroker struct {
 	mu     sync.Mutex
 	queues map[tenant.ID]*memoryQueue
-	feeds  map[int]func(mq.Chunk, mq.Position)
+	feeds  map[int]mq.Watch
 	next   int
 	// fail, when set, is what Replay and Tail answer.
 	fail error
@@ -41,7 +41,7 @@ func (f memoryFeed) Close() {
 }
 
 func newMemoryBroker() *memoryBroker {
-	return &memoryBroker{queues: map[tenant.ID]*memoryQueue{}, feeds: map[int]func(mq.Chunk, mq.Position){}}
+	return &memoryBroker{queues: map[tenant.ID]*memoryQueue{}, feeds: map[int]mq.Watch{}}
 }
 
 func (b *memoryBroker) queue(t tenant.ID) *memoryQueue {
@@ -61,9 +61,24 @@ func (b *memoryBroker) publish(c mq.Chunk) mq.Position {
 	p := mq.NewPosition(q.epoch, q.last)
 	q.chunks = append(q.chunks, replayed{c, p})
 	for _, f := range b.feeds {
-		f(c, p)
+		f.Chunk(c, p)
 	}
 	return p
+}
+
+// miss stores a chunk that the feed does not show; gone is one that is lost.
+func (b *memoryBroker) miss(c mq.Chunk, gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q := b.queue(c.Tenant)
+	q.last++
+	p := mq.NewPosition(q.epoch, q.last)
+	if !gone {
+		q.chunks = append(q.chunks, replayed{c, p})
+	}
+	for _, f := range b.feeds {
+		f.Hole(mq.Hole{From: p.Prev(), Until: p, Gone: gone})
+	}
 }
 
 // purge removes the oldest chunks until keep are left.
@@ -84,31 +99,31 @@ func (b *memoryBroker) reset(t tenant.ID) {
 	q.epoch, q.last, q.chunks = q.epoch+1, 0, nil
 }
 
-func (b *memoryBroker) Feed(_ context.Context, handle func(mq.Chunk, mq.Position)) (mq.Feed, error) {
+func (b *memoryBroker) Feed(_ context.Context, w mq.Watch) (mq.Feed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++
-	b.feeds[b.next] = handle
+	b.feeds[b.next] = w
 	return memoryFeed{b, b.next}, nil
 }
 
-func (b *memoryBroker) Tail(_ context.Context, t tenant.ID) (mq.Position, error) {
+func (b *memoryBroker) Tail(_ context.Context, t mq.Topic) (mq.Position, error) {
 	if b.afterTail != nil {
 		defer b.afterTail()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	q, ok := b.queues[t]
+	q, ok := b.queues[t.Tenant]
 	if !ok || q.last == 0 || b.fail != nil {
 		return mq.Position{}, b.fail
 	}
 	return mq.NewPosition(q.epoch, q.last), nil
 }
 
-func (b *memoryBroker) PositionAt(_ context.Context, t tenant.ID, at time.Time) (mq.Position, error) {
+func (b *memoryBroker) PositionAt(_ context.Context, t mq.Topic, at time.Time) (mq.Position, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	q, ok := b.queues[t]
+	q, ok := b.queues[t.Tenant]
 	if !ok || q.last == 0 {
 		return mq.Position{}, b.fail
 	}
@@ -163,4 +178,14 @@ func (b *memoryBroker) history(t mq.Topic, from, until mq.Position) ([]replayed,
 		}
 	}
 	return found, nil
+}
+
+func (b *memoryBroker) FirstKept(_ context.Context, t mq.Topic) (mq.Position, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q, ok := b.queues[t.Tenant]
+	if !ok || len(q.chunks) == 0 || q.chunks[0].pos == mq.NewPosition(q.epoch, 1) {
+		return mq.Position{}, b.fail
+	}
+	return q.chunks[0].pos, b.fail
 }

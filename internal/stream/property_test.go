@@ -18,6 +18,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 	"github.com/wavehouse/wavehouse/internal/stream/streamtest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -64,7 +65,7 @@ func (w *embeddedWorld) open() error {
 		return err
 	}
 	deliveries := make(chan mq.Delivery, 10000)
-	w.worker, err = b.Consume(context.Background(), mq.ConsumeOptions{}, func(d mq.Delivery) { deliveries <- d })
+	w.worker, err = b.Consume(context.Background(), mqtest.Work(func(d mq.Delivery) { deliveries <- d }))
 	if err != nil {
 		return err
 	}
@@ -85,8 +86,8 @@ func (w *embeddedWorld) put(c mq.Chunk) error {
 }
 
 func (w *embeddedWorld) sweep() (int, error) {
-	report, err := w.b.Purge(context.Background(), map[tenant.ID]time.Time{tenant.Default: time.Now().Add(-50 * time.Millisecond)})
-	return int(report.Chunks[tenant.Default]), err
+	purged, err := w.b.Purge(context.Background(), map[tenant.ID]time.Time{tenant.Default: time.Now().Add(-50 * time.Millisecond)})
+	return int(purged[tenant.Default]), err
 }
 
 func (w *embeddedWorld) restart() error {

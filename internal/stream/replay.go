@@ -34,13 +34,13 @@ func (s *subscriber) settle(resume *position) (mq.Position, error) {
 	// Before the first chunk, so that the first to project it knows how many
 	// will share.
 	s.member(view{grant, s.sub.Render})
-	tail, err := s.hub.o.Broker.Tail(s.ctx, s.sub.Tenant)
+	tail, err := s.hub.o.Broker.Tail(s.ctx, s.topic.Topic)
 	if err != nil {
 		return tail, unavailable("the queue cannot be read", err)
 	}
 	switch {
 	case resume != nil:
-		err = s.resume(*resume, tail)
+		s.resume(*resume, tail)
 	case !s.sub.Since.IsZero():
 		err = s.startAt(s.sub.Since)
 	default:
@@ -52,29 +52,17 @@ func (s *subscriber) settle(resume *position) (mq.Position, error) {
 // resume continues at p. A position that the queue never gave out, of another
 // epoch or ahead of the tail, has no rows that follow it: the stream goes on
 // live and says so.
-func (s *subscriber) resume(p position, tail mq.Position) error {
+func (s *subscriber) resume(p position, tail mq.Position) {
 	s.pos = p
-	if order, ok := p.Compare(tail); ok && order <= 0 {
-		return nil
+	if order, ok := p.Compare(tail); !ok || order > 0 {
+		s.skipTo(after(tail), GapReset)
 	}
-	if tail.IsZero() {
-		// Without a tail there is no queue, or one that cannot be opened: a
-		// replay knows which.
-		var gap *mq.ReplayGap
-		err := s.hub.o.Broker.Replay(s.ctx, s.topic.Topic, p.from(), p.Position,
-			func(mq.Chunk, mq.Position) error { return errBatchFull })
-		if err != nil && !errors.As(err, &gap) && !errors.Is(err, errBatchFull) {
-			return unavailable("the queue cannot be read", err)
-		}
-	}
-	s.skipTo(after(tail), GapReset)
-	return nil
 }
 
 // startAt starts at the first row received at or after since. When the queue's
 // own start is later than since because history was removed, that is a gap.
 func (s *subscriber) startAt(since time.Time) error {
-	at, err := s.hub.o.Broker.PositionAt(s.ctx, s.sub.Tenant, since)
+	at, err := s.hub.o.Broker.PositionAt(s.ctx, s.topic.Topic, since)
 	if err != nil {
 		return unavailable("the queue cannot be read", err)
 	}
@@ -82,7 +70,7 @@ func (s *subscriber) startAt(since time.Time) error {
 	if s.hub.o.Now().Sub(since) <= s.sub.GapWindow {
 		return nil
 	}
-	first, err := s.firstKept()
+	first, err := s.hub.o.Broker.FirstKept(s.ctx, s.topic.Topic)
 	if err != nil {
 		return unavailable("the queue cannot be read", err)
 	}
@@ -91,25 +79,6 @@ func (s *subscriber) startAt(since time.Time) error {
 		s.skipTo(after(first.Prev()), GapRetention)
 	}
 	return nil
-}
-
-// firstKept returns the first position in history when something before it was
-// removed, zero when history is whole.
-func (s *subscriber) firstKept() (mq.Position, error) {
-	tail, err := s.hub.o.Broker.Tail(s.ctx, s.sub.Tenant)
-	if err != nil || tail.IsZero() {
-		return mq.Position{}, err
-	}
-	err = s.hub.o.Broker.Replay(s.ctx, s.topic.Topic, mq.Position{}, tail,
-		func(mq.Chunk, mq.Position) error { return errBatchFull })
-	var gap *mq.ReplayGap
-	switch {
-	case errors.As(err, &gap):
-		return gap.First, nil
-	case errors.Is(err, errBatchFull):
-		return mq.Position{}, nil
-	}
-	return mq.Position{}, err
 }
 
 // replay delivers history up to and including until.

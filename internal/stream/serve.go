@@ -195,6 +195,10 @@ func (s *subscriber) drain() error {
 			break
 		}
 		s.read.Store(it.behind)
+		if it.hole != nil {
+			s.fall(*it.hole)
+			continue
+		}
 		if oldest.IsZero() {
 			oldest = it.chunk.Received
 		}
@@ -210,6 +214,19 @@ func (s *subscriber) drain() error {
 	}
 	s.hub.metrics.latency.Observe(s.hub.o.Now().Sub(oldest).Seconds())
 	return nil
+}
+
+// fall deals with what the feed did not show: s goes back to history for it,
+// unless it has read that far, or history lacks it too.
+func (s *subscriber) fall(h mq.Hole) {
+	switch order, ok := s.pos.Compare(h.Until); {
+	case !ok || order >= 0:
+	case h.Gone:
+		s.skipTo(after(h.Until), GapRetention)
+	default:
+		s.cursor.Store(nil)
+		s.detachedAt.Store(s.hub.o.Now().UnixNano())
+	}
 }
 
 // attend sees to what is not a row: the stream's end and its keepalive.
@@ -244,7 +261,7 @@ func (s *subscriber) attend() error {
 // has to be read.
 func (s *subscriber) reattach() (mq.Position, error) {
 	s.topic.attach(s)
-	tail, err := s.hub.o.Broker.Tail(s.ctx, s.sub.Tenant)
+	tail, err := s.hub.o.Broker.Tail(s.ctx, s.topic.Topic)
 	if err != nil {
 		return tail, s.giveUp("find the queue's tail", err)
 	}

@@ -473,3 +473,45 @@ func TestQueueResetWhileStreaming(t *testing.T) {
 	assert.Equal(t, GapReset, gap.Reason)
 	assert.Equal(t, []uint64{2}, next(t, s, 1))
 }
+
+// What the live feed missed comes from history, in its place.
+func TestHoleOfTheFeedIsFilledFromHistory(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, nil)
+	s, other := r.open(testTable, "", ""), r.open("other", "", "")
+	for n := uint64(1); n <= 10; n++ {
+		if n%3 == 0 {
+			b.miss(rowsChunk(testTable, n), false)
+			continue
+		}
+		b.publish(rowsChunk(testTable, n))
+	}
+	b.publish(rowsChunk("other", 11))
+	assert.Equal(t, sequence(1, 10), next(t, s, 10))
+	assert.Equal(t, []uint64{11}, next(t, other, 1))
+	b.publish(rowsChunk(testTable, 12))
+	assert.Equal(t, []uint64{12}, next(t, s, 1))
+	assert.Zero(t, r.counter(r.hub.metrics.gaps.WithLabelValues("0", GapRetention)))
+}
+
+// What history lacks too is told.
+func TestHoleThatNothingFillsIsAGap(t *testing.T) {
+	b := newMemoryBroker()
+	r := newRig(t, b, Options{}, nil)
+	s := r.open(testTable, "", "")
+	b.publish(rowsChunk(testTable, 1))
+	assert.Equal(t, []uint64{1}, next(t, s, 1))
+	b.miss(rowsChunk(testTable, 2), true)
+	b.publish(rowsChunk(testTable, 3))
+	f, err := s.NextEvent()
+	require.NoError(t, err)
+	gap, err := f.Gap()
+	require.NoError(t, err)
+	assert.Equal(t, GapRetention, gap.Reason)
+	assert.Equal(t, []uint64{3}, next(t, s, 1))
+	b.miss(rowsChunk(testTable, 4), true)
+	f, err = s.NextEvent()
+	require.NoError(t, err)
+	_, err = f.Gap()
+	require.NoError(t, err, "also when no row follows")
+}

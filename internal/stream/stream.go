@@ -6,7 +6,6 @@
 package stream
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -20,10 +19,8 @@ import (
 // Broker is what the hub needs of a queue: a live feed and history. A
 // mq.Broker is one.
 type Broker interface {
-	Feed(ctx context.Context, handle func(mq.Chunk, mq.Position)) (mq.Feed, error)
-	Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error
-	Tail(ctx context.Context, t tenant.ID) (mq.Position, error)
-	PositionAt(ctx context.Context, t tenant.ID, at time.Time) (mq.Position, error)
+	mq.Feeder
+	mq.History
 }
 
 // Grant is what a caller may see of one table. Two grants with the same
@@ -129,9 +126,9 @@ const (
 // Reasons of a gap event.
 const (
 	// GapRetention: the rows were removed before the stream opened.
-	GapRetention = "retention"
+	GapRetention = mq.GapRetention
 	// GapOverflow: they were removed while this reader was behind.
 	GapOverflow = "overflow"
 	// GapReset: the position is of another queue, or ahead of it.
-	GapReset = "reset"
+	GapReset = mq.GapReset
 )

@@ -47,10 +47,11 @@ type link struct {
 	item atomic.Pointer[item]
 }
 
-// item is a chunk in the backlog and the way on. behind is the size of
-// everything up to and including it.
+// item is a chunk in the backlog, or a hole, and the way on. behind is the size
+// of everything up to and including it.
 type item struct {
 	chunk  sharedChunk
+	hole   *mq.Hole // nil for a chunk
 	next   *link
 	behind int64
 }
@@ -73,8 +74,10 @@ func newTopic(t mq.Topic, counts tenantCounts) *topic {
 
 // push adds a chunk at the end. It never blocks for longer than an append.
 func (t *topic) push(c mq.Chunk, p mq.Position) {
-	n := size(c)
-	it := &item{chunk: sharedChunk{Chunk: c, pos: p}, next: &link{}}
+	t.append(&item{chunk: sharedChunk{Chunk: c, pos: p}, next: &link{}}, size(c))
+}
+
+func (t *topic) append(it *item, n int64) {
 	t.mu.Lock()
 	it.behind = t.total.Add(n)
 	t.end.item.Store(it)

@@ -17,12 +17,6 @@ import (
 // KeepAll as a gap window keeps a tenant's whole history.
 const KeepAll time.Duration = -1
 
-// History is the part of the broker that the sweeper needs.
-type History interface {
-	Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (mq.PurgeReport, error)
-	Status(ctx context.Context) mq.Status
-}
-
 // Elector runs something in one process at a time; coord's is one.
 type Elector interface {
 	Elect(ctx context.Context, name string, run func(ctx context.Context, token coord.Token) error) error
@@ -30,8 +24,8 @@ type Elector interface {
 
 // Options are what a Sweeper is made with.
 type Options struct {
-	Broker History
-	Coord  Elector
+	Queue mq.Purger
+	Coord Elector
 	// Windows is the gap window of every tenant that has a folder, rejected
 	// ones with the window they last had or KeepAll. A tenant with a queue that
 	// is not in it is removed and keeps no history.
@@ -98,25 +92,47 @@ func (s *Sweeper) loop(ctx context.Context, _ coord.Token) error {
 
 // Sweep purges once. A failure is logged: the next sweep makes up for it.
 func (s *Sweeper) Sweep(ctx context.Context) {
-	cutoffs := s.cutoffs(ctx)
-	if len(cutoffs) == 0 {
-		return
+	windows := s.o.Windows()
+	for after := tenant.ID(""); ; {
+		ids, err := s.o.Queue.Tenants(ctx, after, tenantPage)
+		if err != nil {
+			s.failed(ctx, err)
+			return
+		}
+		if cutoffs := s.cutoffs(ids, windows); len(cutoffs) > 0 {
+			s.purge(ctx, cutoffs)
+		}
+		if len(ids) < tenantPage {
+			return
+		}
+		after = ids[len(ids)-1]
 	}
-	report, err := s.o.Broker.Purge(ctx, cutoffs)
-	for id, n := range report.Chunks {
+}
+
+// tenantPage is how many tenants' history is purged at a time.
+const tenantPage = 1000
+
+func (s *Sweeper) purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) {
+	purged, err := s.o.Queue.Purge(ctx, cutoffs)
+	for id, n := range purged {
 		s.purged.Add(float64(n))
 		s.o.Logger.Debug("purged history", "tenant", id, "chunks", n)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil {
+		s.failed(ctx, err)
+	}
+}
+
+func (s *Sweeper) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
 		s.o.Logger.Error("cannot purge the queue's history", "error", err)
 	}
 }
 
-func (s *Sweeper) cutoffs(ctx context.Context) map[tenant.ID]time.Time {
+func (s *Sweeper) cutoffs(ids []tenant.ID, windows map[tenant.ID]time.Duration) map[tenant.ID]time.Time {
 	now := s.o.Now()
-	windows := s.o.Windows()
 	cutoffs := make(map[tenant.ID]time.Time)
-	for id := range s.o.Broker.Status(ctx).Tenants {
+	for _, id := range ids {
 		window, known := windows[id]
 		switch {
 		case !known:

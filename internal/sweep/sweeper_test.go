@@ -3,7 +3,9 @@ package sweep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,17 +33,14 @@ type keptHistory struct {
 	err     error
 }
 
-func (h *keptHistory) Purge(_ context.Context, cutoffs map[tenant.ID]time.Time) (mq.PurgeReport, error) {
+func (h *keptHistory) Purge(_ context.Context, cutoffs map[tenant.ID]time.Time) (map[tenant.ID]uint64, error) {
 	h.purges <- cutoffs
-	return mq.PurgeReport{Chunks: map[tenant.ID]uint64{birch: 3}}, h.err
+	return map[tenant.ID]uint64{birch: 3}, h.err
 }
 
-func (h *keptHistory) Status(context.Context) mq.Status {
-	s := mq.Status{Tenants: map[tenant.ID]mq.TenantStatus{}}
-	for _, id := range h.tenants {
-		s.Tenants[id] = mq.TenantStatus{}
-	}
-	return s
+func (h *keptHistory) Tenants(_ context.Context, after tenant.ID, limit int) ([]tenant.ID, error) {
+	from, _ := slices.BinarySearch(h.tenants, after+"\x00")
+	return h.tenants[from:min(from+limit, len(h.tenants))], nil
 }
 
 type alwaysElected struct{ lease chan string }
@@ -57,7 +56,7 @@ func TestSweeperCutsAtTheGapWindow(t *testing.T) {
 	lease := make(chan string, 1)
 	reg := prometheus.NewRegistry()
 	s := New(Options{
-		Broker: h, Coord: alwaysElected{lease}, Metrics: reg, Every: time.Millisecond,
+		Queue: h, Coord: alwaysElected{lease}, Metrics: reg, Every: time.Millisecond,
 		Now: func() time.Time { return now },
 		Windows: func() map[tenant.ID]time.Duration {
 			return map[tenant.ID]time.Duration{birch: 15 * time.Minute, cedar: KeepAll}
@@ -80,11 +79,30 @@ func TestSweeperCutsAtTheGapWindow(t *testing.T) {
 	assert.Equal(t, 1, n)
 }
 
+func (h *keptHistory) TenantStatus(context.Context, tenant.ID) (mq.TenantStatus, error) {
+	return mq.TenantStatus{}, nil
+}
+
+func TestSweeperLooksAtEveryTenant(t *testing.T) {
+	h := &keptHistory{purges: make(chan map[tenant.ID]time.Time, 10), err: errors.New("one of them cannot be purged")}
+	for n := range 2*tenantPage + 1 {
+		h.tenants = append(h.tenants, tenant.ID(fmt.Sprintf("t%05d", n)))
+	}
+	s := New(Options{Queue: h, Windows: func() map[tenant.ID]time.Duration { return nil }})
+	s.Sweep(t.Context())
+	close(h.purges)
+	total := 0
+	for cutoffs := range h.purges {
+		total += len(cutoffs)
+	}
+	assert.Equal(t, len(h.tenants), total)
+}
+
 func TestSweeperGoesOnAfterAFailure(t *testing.T) {
 	var log strings.Builder
 	h := &keptHistory{tenants: []tenant.ID{birch}, purges: make(chan map[tenant.ID]time.Time, 1), err: errors.New("stream is gone")}
 	s := New(Options{
-		Broker: h, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Queue: h, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Windows: func() map[tenant.ID]time.Duration { return nil },
 	})
 	s.Sweep(t.Context())

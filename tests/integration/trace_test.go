@@ -15,6 +15,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 )
 
 // The trace of the request that brought the rows is in the queue beside them,
@@ -33,12 +34,12 @@ func TestTraceContextGoesThroughTheQueue(t *testing.T) {
 	defer cancel()
 	defer func() { assert.NoError(t, broker.Close(ctx)) }()
 	chunks := make(chan mq.Chunk, 1)
-	consumption, err := broker.Consume(ctx, mq.ConsumeOptions{}, func(d mq.Delivery) {
+	consumption, err := broker.Consume(ctx, mqtest.Work(func(d mq.Delivery) {
 		select {
 		case chunks <- d.Chunk():
 		default:
 		}
-	})
+	}))
 	require.NoError(t, err)
 	select {
 	case chunk := <-chunks:

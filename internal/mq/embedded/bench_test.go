@@ -75,7 +75,7 @@ func BenchmarkDeliver(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	got := make(chan mq.Delivery, 1024)
-	c, err := br.Consume(b.Context(), mq.ConsumeOptions{}, func(d mq.Delivery) { got <- d })
+	c, err := br.Consume(b.Context(), mqtest.Work(func(d mq.Delivery) { got <- d }))
 	require.NoError(b, err)
 	var batch []mq.Delivery
 	for n := range b.N {

@@ -25,7 +25,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-var _ mq.Broker = (*Broker)(nil)
+// What the broker can do.
+var (
+	_ mq.Broker  = (*Broker)(nil)
+	_ mq.Budgets = (*Broker)(nil)
+	_ mq.Purger  = (*Broker)(nil)
+	_ mq.Floors  = (*Broker)(nil)
+)
 
 // Broker is the embedded mq.Broker.
 type Broker struct {
@@ -55,14 +61,16 @@ type Broker struct {
 	// settled is when to look once more after that, in Unix nanoseconds; 0 for
 	// never.
 	settled atomic.Int64
-	// recent counts the bytes kept for consumers.
-	recent atomic.Int64
+	// recent and ahead count the bytes kept for consumers.
+	recent, ahead atomic.Int64
 
 	mu       sync.Mutex
 	closed   bool
 	ops      sync.WaitGroup
 	queues   map[tenant.ID]*queue
 	consumer *consumption
+	// terms counts consumptions.
+	terms uint64
 }
 
 // New opens the store in o.Dir, with every queue that has data, and starts

@@ -12,7 +12,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// SetBudget implements mq.Broker. A queue that could not be opened is tried
+// SetBudget implements mq.Budgets. A queue that could not be opened is tried
 // again at once. A budget whose tenth is less than the dead letters take is
 // not applied: the queue keeps its former one, the error wraps
 // mq.ErrBudgetNotApplied, and it is tried again when letters are discarded.

@@ -37,13 +37,13 @@ func TestC059_FullQueueIsOneTenantsTroubleOnly(t *testing.T) {
 	in := &box[mq.Delivery]{}
 	var c mq.Consumption
 	ready := make(chan struct{})
-	c, err := b.Consume(context.Background(), mq.ConsumeOptions{}, func(d mq.Delivery) {
+	c, err := b.Consume(context.Background(), mqtest.Work(func(d mq.Delivery) {
 		<-ready
 		require.NoError(t, c.Ack(d))
 		if d.Chunk().Tenant == "birch" {
 			in.add(d)
 		}
-	})
+	}))
 	require.NoError(t, err)
 	close(ready)
 	require.Eventually(t, func() bool {
@@ -83,7 +83,7 @@ func TestC064_InsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 	var calls atomic.Int32
 	var c mq.Consumption
 	ready, done := make(chan struct{}), make(chan struct{})
-	c, err := b.Consume(context.Background(), mq.ConsumeOptions{}, func(d mq.Delivery) {
+	c, err := b.Consume(context.Background(), mqtest.Work(func(d mq.Delivery) {
 		<-ready
 		calls.Add(1)
 		for end := time.Now().Add(4 * wait); time.Now().Before(end); time.Sleep(wait / 5) {
@@ -93,14 +93,14 @@ func TestC064_InsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 		require.Error(t, d.Extend(), "after the end")
 		require.NoError(t, d.Nak(0), "after the end")
 		close(done)
-	})
+	}))
 	require.NoError(t, err)
 	close(ready)
 	put(t, b, "birch", "slow")
 	<-done
 	require.NoError(t, c.Stop(t.Context()))
 	require.EqualValues(t, 1, calls.Load())
-	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.Zero(t, statusOf(t, b, "birch").Pending)
 }
 
 func TestC066_MessageThatCannotBeReadAtAll(t *testing.T) {
@@ -115,7 +115,7 @@ func TestC066_MessageThatCannotBeReadAtAll(t *testing.T) {
 	require.Empty(t, got[1].Chunk().Version)
 	require.Equal(t, "{garbage", string(got[1].Chunk().Body))
 	require.NoError(t, c.Ack(got...))
-	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.Zero(t, statusOf(t, b, "birch").Pending)
 }
 
 func TestTenantThatNeverWroteCostsNothing(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTenantThatNeverWroteCostsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, infos)
 	put(t, b, "t7", "first")
-	require.EqualValues(t, 1<<30, b.Status(t.Context()).Tenants["t7"].Budget, "remembered")
+	require.EqualValues(t, 1<<30, statusOf(t, b, "t7").Budget, "remembered")
 	infos, err = b.link.listStreams(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
@@ -144,7 +144,9 @@ func TestManyTenantsAtStart(t *testing.T) {
 	b = start(t, Options{Dir: dir})
 	in, _ := consumeInto(t, b)
 	require.Len(t, in.await(t, 150), 150)
-	require.Len(t, b.Status(t.Context()).Tenants, 150)
+	ids, err := b.Tenants(t.Context(), "", 1000)
+	require.NoError(t, err)
+	require.Len(t, ids, 150)
 }
 
 func TestLettersOverTheirShareDropTheOldest(t *testing.T) {
@@ -153,14 +155,14 @@ func TestLettersOverTheirShareDropTheOldest(t *testing.T) {
 	for n := range 100 {
 		require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", fmt.Sprint(n, strings.Repeat(".", 500)))))
 	}
-	kept := b.Status(t.Context()).Tenants["birch"].DeadLetters
+	kept := statusOf(t, b, "birch").DeadLetters
 	require.Less(t, kept, uint64(100))
 	dropped := testutil.ToFloat64(b.metrics.dropped.WithLabelValues("birch"))
 	require.EqualValues(t, 100, float64(kept)+dropped)
 	require.Contains(t, log.text(), "the oldest are dropped")
 	err := b.Park(t.Context(), mqtest.Letter("birch", "t", strings.Repeat(".", 30<<10)))
 	require.ErrorIs(t, err, mq.ErrFull, "a letter over the whole share would vanish")
-	require.EqualValues(t, kept, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+	require.EqualValues(t, kept, statusOf(t, b, "birch").DeadLetters)
 }
 
 func TestMetrics(t *testing.T) {
@@ -202,7 +204,7 @@ wavehouse_mq_publishes_total{result="too_large"} 1
 func TestNothingIsLeftBehind(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	in, c := consumeInto(t, b)
-	_, err := b.Feed(t.Context(), func(mq.Chunk, mq.Position) {})
+	_, err := b.Feed(t.Context(), mqtest.Watch(func(mq.Chunk, mq.Position) {}))
 	require.NoError(t, err)
 	for n := range 20 {
 		put(t, b, tenant.ID(fmt.Sprint("t", n%4)), "x")

@@ -5,32 +5,36 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
 // consumption is a running Consume: one source per tenant.
 type consumption struct {
-	b         *Broker
-	handle    func(mq.Delivery)
-	allowance *allowance
-	ctx       context.Context
-	cancel    context.CancelFunc
-	sources   sync.WaitGroup
-	failed    chan error
+	b    *Broker
+	work mq.Work
+	// term tells it from others of this process.
+	term    uint64
+	ctx     context.Context
+	cancel  context.CancelFunc
+	sources sync.WaitGroup
+	failed  chan error
 
 	endOnce sync.Once
 }
 
-// Consume implements mq.Broker. There is one consumption at a time. It ends
-// with ctx as by Stop.
-func (b *Broker) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(mq.Delivery)) (mq.Consumption, error) {
+// AckWait implements mq.Consumer.
+func (b *Broker) AckWait() time.Duration { return b.o.AckWait }
+
+// Consume implements mq.Consumer. There is one consumption at a time. It ends
+// with ctx as by Stop. Every tenant is a shard, which is never revoked.
+func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error) {
 	if err := b.enter(); err != nil {
 		return nil, err
 	}
 	defer b.leave()
-	c := &consumption{b: b, handle: handle, failed: make(chan error, 1),
-		allowance: newAllowance(o.MaxBytesPerTenant, o.MaxBytes)}
+	c := &consumption{b: b, work: w, failed: make(chan error, 1)}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -39,6 +43,8 @@ func (b *Broker) Consume(ctx context.Context, o mq.ConsumeOptions, handle func(m
 		return nil, errors.New("the queue is consumed already")
 	}
 	b.consumer = c
+	b.terms++
+	c.term = b.terms
 	for _, q := range b.queues {
 		if q.ingest.open.Load() {
 			c.attach(q)

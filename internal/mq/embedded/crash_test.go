@@ -31,7 +31,7 @@ func TestCrashChild(t *testing.T) {
 	b := start(t, Options{Dir: dir})
 	var c mq.Consumption
 	ready := make(chan struct{})
-	c, err := b.Consume(t.Context(), mq.ConsumeOptions{}, func(d mq.Delivery) {
+	c, err := b.Consume(t.Context(), mqtest.Work(func(d mq.Delivery) {
 		<-ready
 		if seqOf(d.Position())%3 == 0 {
 			return
@@ -39,7 +39,7 @@ func TestCrashChild(t *testing.T) {
 		fmt.Printf("I %s\n", d.Chunk().Body)
 		require.NoError(t, c.Ack(d))
 		fmt.Printf("A %s\n", d.Chunk().Body)
-	})
+	}))
 	require.NoError(t, err)
 	close(ready)
 	for w := range 3 {

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"container/heap"
 	"fmt"
 	"time"
 
@@ -10,48 +9,48 @@ import (
 
 // delivery is one chunk in the worker's hands.
 type delivery struct {
-	source  *source
-	chunk   mq.Chunk
-	epoch   uint64
-	seq     uint64
+	source *source
+	chunk  mq.Chunk
+	epoch  uint64
+	seq    uint64
+	// attempt counts the deliveries of the chunk, from 1 again after a restart.
 	attempt int
 }
 
 func (d *delivery) Chunk() mq.Chunk       { return d.chunk }
 func (d *delivery) Position() mq.Position { return mq.NewPosition(d.epoch, d.seq) }
-
-// Attempt counts from 1 again after a restart of the process.
-func (d *delivery) Attempt() int { return d.attempt }
+func (d *delivery) Shard() mq.Shard       { return d.source.shard() }
 
 // Nak implements mq.Delivery. A delivery that ended before is left alone.
 func (d *delivery) Nak(delay time.Duration) error {
-	s := d.source
-	s.q.mu.Lock()
-	defer s.q.mu.Unlock()
-	a := s.out[d.seq]
-	if a == nil || a.n != d.attempt {
-		return nil
+	if d.putOff(max(delay, 0), false) {
+		d.source.wakeUp()
 	}
-	s.returnLocked(d.seq)
-	a.at = time.Now().Add(max(delay, 0))
-	heap.Push(&s.due, dueItem{a.at, a.seq})
-	s.wakeUp()
 	return nil
 }
 
 // Extend implements mq.Delivery. It fails when the delivery is over: handed
 // back, acknowledged, or out for too long.
 func (d *delivery) Extend() error {
+	if !d.putOff(d.source.q.b.o.AckWait, true) {
+		return fmt.Errorf("extend delivery %d of tenant %s: it is over", d.seq, d.source.q.tenant)
+	}
+	return nil
+}
+
+// putOff leaves the chunk out, or takes it back, until then; false when the
+// delivery is over.
+func (d *delivery) putOff(until time.Duration, out bool) bool {
 	s := d.source
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
-	a := s.out[d.seq]
-	if a == nil || a.n != d.attempt {
-		return fmt.Errorf("extend delivery %d of tenant %s: it is over", d.seq, s.q.tenant)
+	a := s.open[d.seq]
+	if a == nil || a.n != d.attempt || !a.out {
+		return false
 	}
-	a.at = time.Now().Add(s.q.b.o.AckWait)
-	heap.Push(&s.due, dueItem{a.at, a.seq})
-	return nil
+	a.out = out
+	s.putOffLocked(a, until)
+	return true
 }
 
 // dueItem says when to look at a sequence. An item that no longer says what

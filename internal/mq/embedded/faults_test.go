@@ -41,11 +41,11 @@ func TestCorruptStoreCostsItsTenantAlone(t *testing.T) {
 
 	b = start(t, Options{Dir: dir, Logger: log.logger(), Now: clk.now})
 	put(t, b, "cedar", "still works")
-	st := b.Status(t.Context())
-	require.ErrorContains(t, st.Tenants["birch"].Err, "INGEST_birch")
-	require.ErrorContains(t, st.Tenants["birch"].Err, streamFolder(dir, "INGEST_birch"))
-	require.ErrorContains(t, st.Tenants["elm"].Err, "DLQ_elm")
-	require.NoError(t, st.Tenants["cedar"].Err)
+	birch := statusOf(t, b, "birch").Err
+	require.ErrorContains(t, birch, "INGEST_birch")
+	require.ErrorContains(t, birch, streamFolder(dir, "INGEST_birch"))
+	require.ErrorContains(t, statusOf(t, b, "elm").Err, "DLQ_elm")
+	require.NoError(t, statusOf(t, b, "cedar").Err)
 	require.Contains(t, log.text(), streamFolder(dir, "INGEST_birch"))
 	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
 	require.ErrorIs(t, err, mq.ErrFull)
@@ -65,7 +65,7 @@ func TestCorruptStoreCostsItsTenantAlone(t *testing.T) {
 	require.NoError(t, os.RemoveAll(streamFolder(dir, "DLQ_elm")))
 	require.NoError(t, b.SetBudget(t.Context(), "elm", 1<<30), "a reload tries at once")
 	require.NoError(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")))
-	require.NoError(t, b.Status(t.Context()).Tenants["elm"].Err)
+	require.NoError(t, statusOf(t, b, "elm").Err)
 }
 
 func TestStreamWhoseCreationWasCutShort(t *testing.T) {
@@ -103,21 +103,21 @@ func TestVolumeWithoutRoom(t *testing.T) {
 	put(t, b, "birch", "first")
 	require.NoError(t, c.Ack(in.await(t, 1)...))
 	free.Store(1<<30 - 1)
-	require.Eventually(t, func() bool { return b.Status(t.Context()).Full != nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Full() != nil }, 5*time.Second, time.Millisecond)
 	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
 	require.ErrorIs(t, err, mq.ErrFull)
 	require.ErrorContains(t, err, "volume")
 	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "x")), mq.ErrFull)
-	require.Eventually(t, func() bool { return b.Status(t.Context()).Tenants["birch"].Chunks == 0 }, 5*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, 5*time.Second, time.Millisecond,
 		"acknowledged history is given up")
 	broken.Store(true)
 	require.Eventually(t, func() bool { return b.space.failingNow() }, 5*time.Second, time.Millisecond)
-	require.Error(t, b.Status(t.Context()).Full, "not to know changes nothing")
+	require.Error(t, b.Full(), "not to know changes nothing")
 	broken.Store(false)
 	free.Store(1 << 30)
-	require.Never(t, func() bool { return b.Status(t.Context()).Full == nil }, 50*time.Millisecond, 5*time.Millisecond, "just enough is not enough again")
+	require.Never(t, func() bool { return b.Full() == nil }, 50*time.Millisecond, 5*time.Millisecond, "just enough is not enough again")
 	free.Store(2 << 30)
-	require.Eventually(t, func() bool { return b.Status(t.Context()).Full == nil }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Full() == nil }, 5*time.Second, time.Millisecond)
 	put(t, b, "birch", "again")
 	require.Contains(t, log.text(), "queue volume is full")
 	require.Contains(t, log.text(), "has room again")
@@ -145,13 +145,13 @@ func TestFullOfHistoryMakesRoom(t *testing.T) {
 		last = put(t, b, "birch", body)
 		require.NoError(t, c.Ack(in.await(t, n)[n-1]))
 	}
-	st := b.Status(t.Context()).Tenants["birch"]
+	st := statusOf(t, b, "birch")
 	require.Less(t, st.Bytes, uint64(400<<10))
 	require.Greater(t, st.Chunks, uint64(20), "only a portion is purged")
 	err := b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, first, last, nil)
 	var gap *mq.ReplayGap
 	require.ErrorAs(t, err, &gap)
-	require.Equal(t, gapRetention, gap.Reason)
+	require.Equal(t, mq.GapRetention, gap.Reason)
 	n := 0
 	require.NoError(t, b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, gap.First.Prev(), last, func(mq.Chunk, mq.Position) error { n++; return nil }))
 	require.EqualValues(t, st.Chunks, n)
@@ -164,7 +164,7 @@ func TestStoreThatClosedItself(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 10 * time.Millisecond, resetEvery: time.Millisecond, lostAfter: 300 * time.Millisecond})
 	in, c := consumeInto(t, b)
 	feed := &box[string]{}
-	_, err := b.Feed(t.Context(), func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) })
+	_, err := b.Feed(t.Context(), mqtest.Watch(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
 	require.NoError(t, err)
 	var want []string
 	for n := range 60 {
@@ -184,14 +184,14 @@ func TestStoreThatClosedItself(t *testing.T) {
 	require.Equal(t, want, feed.await(t, 60))
 	require.NoError(t, c.Ack(in.list()...))
 	require.Empty(t, c.Failed())
-	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.Zero(t, statusOf(t, b, "birch").Pending)
 }
 
 func TestLostConnection(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
 	in, _ := consumeInto(t, b)
 	feed := &box[string]{}
-	_, err := b.Feed(t.Context(), func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) })
+	_, err := b.Feed(t.Context(), mqtest.Watch(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
 	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
@@ -229,7 +229,7 @@ func TestLostConnection(t *testing.T) {
 func TestFeedFillsHoles(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	feed := &box[mq.Position]{}
-	_, err := b.Feed(t.Context(), func(_ mq.Chunk, p mq.Position) { feed.add(p) })
+	_, err := b.Feed(t.Context(), mqtest.Watch(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
 	require.NoError(t, err)
 	put(t, b, "birch", "0")
 	for n := range 30 {
@@ -260,7 +260,7 @@ func TestChunkWhoseAnswerWasLost(t *testing.T) {
 			b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
 			in, _ := consumeInto(t, b)
 			feed := &box[mq.Position]{}
-			_, err := b.Feed(t.Context(), func(_ mq.Chunk, p mq.Position) { feed.add(p) })
+			_, err := b.Feed(t.Context(), mqtest.Watch(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
 			require.NoError(t, err)
 			put(t, b, "birch", "first")
 			c := mqtest.Chunk("birch", "t", "unheard")
@@ -318,7 +318,7 @@ func TestDamagedChunk(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond, "the queue goes on")
 	require.Equal(t, "payload-0", string(in.list()[0].Chunk().Body))
 	require.NoError(t, c.Ack(in.list()...))
-	require.Zero(t, b.Status(t.Context()).Tenants["birch"].Pending)
+	require.Zero(t, statusOf(t, b, "birch").Pending)
 	if len(in.list()) == 3 {
 		require.EqualValues(t, 1, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
 		require.Contains(t, log.text(), "stored chunks are lost")

@@ -23,14 +23,14 @@ type feeds struct {
 // calls, so Close can wait for them.
 type feed struct {
 	owner  *feeds
-	handle func(mq.Chunk, mq.Position)
+	watch  mq.Watch
 	mu     sync.RWMutex
 	closed bool
 }
 
-// Feed implements mq.Broker. Calls for different tenants may overlap; handle
-// must not close the feed.
-func (b *Broker) Feed(ctx context.Context, handle func(mq.Chunk, mq.Position)) (mq.Feed, error) {
+// Feed implements mq.Feeder. Calls for different tenants may overlap; they must
+// not close the feed.
+func (b *Broker) Feed(ctx context.Context, w mq.Watch) (mq.Feed, error) {
 	if err := b.enter(); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (b *Broker) Feed(ctx context.Context, handle func(mq.Chunk, mq.Position)) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f := &feed{owner: b.feeds, handle: handle}
+	f := &feed{owner: b.feeds, watch: w}
 	b.feeds.change(func(l []*feed) []*feed { return append(l, f) })
 	return f, nil
 }
@@ -59,7 +59,13 @@ func (fs *feeds) current() []*feed {
 
 func (fs *feeds) deliver(c mq.Chunk, pos mq.Position) {
 	for _, f := range fs.current() {
-		f.deliver(c, pos)
+		f.show(func(w *mq.Watch) { w.Chunk(c, pos) })
+	}
+}
+
+func (fs *feeds) missed(h mq.Hole) {
+	for _, f := range fs.current() {
+		f.show(func(w *mq.Watch) { w.Hole(h) })
 	}
 }
 
@@ -69,11 +75,11 @@ func (fs *feeds) closeAll() {
 	}
 }
 
-func (f *feed) deliver(c mq.Chunk, pos mq.Position) {
+func (f *feed) show(what func(*mq.Watch)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if !f.closed {
-		f.handle(c, pos)
+		what(&f.watch)
 	}
 }
 
@@ -167,7 +173,7 @@ func (q *queue) fill() {
 		msgs, err := q.b.reads.From(q.b.ctx, ingestStream(q.tenant), "", from, jetstream.ReadBatch, jetstream.ReadBytes)
 		switch {
 		case errors.Is(err, jetstream.ErrNoMessage):
-			q.missed(from)
+			q.missed()
 		case err != nil:
 			q.log.Warn("live feed is behind", "error", err)
 			sleep(q.b.ctx, 200*time.Millisecond)
@@ -177,13 +183,19 @@ func (q *queue) fill() {
 	}
 }
 
-// missed gives up on what cannot be read; a stream's reader gets it by replay
-// if it ever can be.
-func (q *queue) missed(from uint64) {
+// missed gives up on what cannot be read.
+func (q *queue) missed() {
+	epoch, _ := q.stands()
 	q.feedMu.Lock()
 	defer q.feedMu.Unlock()
-	q.log.Warn("live feed skips chunks that are gone", "from", from, "to", q.target)
-	q.fed = q.target + 1
+	q.skipLocked(epoch, q.target+1)
+}
+
+// skipLocked goes on with next, and tells of what is left out.
+func (q *queue) skipLocked(epoch, next uint64) {
+	q.log.Warn("live feed skips chunks that are gone", "from", q.fed, "to", next-1)
+	q.b.feeds.missed(mq.Hole{From: mq.NewPosition(epoch, q.fed-1), Until: mq.NewPosition(epoch, next-1), Gone: true})
+	q.fed = next
 }
 
 func (q *queue) show(msgs []jetstream.Stored) {
@@ -193,6 +205,9 @@ func (q *queue) show(msgs []jetstream.Stored) {
 	for _, m := range msgs {
 		if m.Seq < q.fed {
 			continue
+		}
+		if m.Seq > q.fed {
+			q.skipLocked(epoch, m.Seq)
 		}
 		q.fed = m.Seq + 1
 		q.b.feeds.deliver(jetstream.DecodeChunk(m.Subject, m.Header, m.Data), mq.NewPosition(epoch, m.Seq))

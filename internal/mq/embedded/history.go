@@ -69,11 +69,11 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 	return seq - first, nil
 }
 
-// Purge implements mq.Broker. A chunk is as old as the time it was stored.
-func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (mq.PurgeReport, error) {
-	report := mq.PurgeReport{Chunks: map[tenant.ID]uint64{}}
+// Purge implements mq.Purger.
+func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (map[tenant.ID]uint64, error) {
+	purged := map[tenant.ID]uint64{}
 	if err := b.enter(); err != nil {
-		return report, err
+		return purged, err
 	}
 	defer b.leave()
 	ctx, cancel := b.bind(ctx)
@@ -89,10 +89,10 @@ func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (mq
 			errs = append(errs, err)
 		}
 		if n > 0 {
-			report.Chunks[t] = n
+			purged[t] = n
 		}
 	}
-	return report, errors.Join(errs...)
+	return purged, errors.Join(errs...)
 }
 
 func (q *queue) purgeOlder(ctx context.Context, cutoff time.Time) (uint64, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// Park implements mq.Broker. When it fails some letters may be stored.
+// Park implements mq.Letters.
 func (b *Broker) Park(ctx context.Context, letters ...mq.DeadLetter) error {
 	if err := b.enter(); err != nil {
 		return err
@@ -48,7 +48,7 @@ type letterStore struct {
 	t tenant.ID
 }
 
-// DeadLetters implements mq.Broker.
+// DeadLetters implements mq.Letters.
 func (b *Broker) DeadLetters(t tenant.ID) (mq.DeadLetterStore, error) {
 	if err := b.enter(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type Options struct {
 	// DefaultBudget is the budget in bytes of a tenant for which SetBudget
 	// was not called; 0 for 50 GiB.
 	DefaultBudget int64
-	// DuplicateWindow is how long a chunk's ID drops others; 0 for the constant.
+	// DuplicateWindow is how long a chunk's ID drops others; 0 for 90 s.
 	DuplicateWindow time.Duration
 	// PublishTimeout bounds the wait for a publish's answer when its context
 	// does not; 0 for 10 s.
@@ -39,19 +39,19 @@ type Options struct {
 	// lostAfter is when an answer is no longer awaited, resetEvery how often
 	// at most the streams are then opened again.
 	lostAfter, resetEvery time.Duration
+	// syncEvery is how often acknowledgements are made to outlive the machine.
+	syncEvery time.Duration
 }
 
-// DuplicateWindow is how long a chunk's ID drops others. It is over twice the
-// longest lease of a claimed id, so that a retry that had to wait for the lease
-// is known again, and below the shortest retention of ids, 2 minutes, so that
-// the queue never drops a record that dedupe let through.
-const DuplicateWindow = 90 * time.Second
+// duplicateWindow is over twice the longest lease of a claimed id, so that a
+// retry that had to wait for the lease is known again, and below the shortest
+// retention of ids, 2 minutes, so that the queue never drops a record that
+// dedupe let through.
+const duplicateWindow = 90 * time.Second
 
 // Defaults and bounds.
 const (
-	defaultBudget         = 50 << 30
-	defaultTenantPrefetch = 64 << 20
-	defaultPrefetch       = 256 << 20
+	defaultBudget = 50 << 30
 	// deadLetterShare is the part of a budget that is for dead letters.
 	deadLetterShare = 10
 	// maxInFlight bounds the bodies of one tenant that are sent and not yet
@@ -59,6 +59,12 @@ const (
 	maxInFlight = 64 << 20
 	// maxRecent bounds published bodies kept for consumers, over all tenants.
 	maxRecent = 64 << 20
+	// maxAhead bounds bodies read ahead of the worker, over all tenants: beyond
+	// it each has one at most.
+	maxAhead = 64 << 20
+	// maxOpen bounds the chunks of one tenant that are delivered and not ended,
+	// those handed back included.
+	maxOpen = 100_000
 	// maxTenantRecent is one tenant's part of maxRecent.
 	maxTenantRecent = 8 << 20
 )
@@ -78,12 +84,13 @@ func (o Options) withDefaults() Options {
 		o.FreeSpace = func() (free, total uint64, err error) { return volumeSpace(dir) }
 	}
 	setDuration(&o.AckWait, 30*time.Second)
-	setDuration(&o.DuplicateWindow, DuplicateWindow)
+	setDuration(&o.DuplicateWindow, duplicateWindow)
 	setDuration(&o.PublishTimeout, 10*time.Second)
 	setDuration(&o.OpenInterval, 5*time.Second)
 	setDuration(&o.WatchInterval, time.Second)
 	setDuration(&o.lostAfter, 30*time.Second)
 	setDuration(&o.resetEvery, 30*time.Second)
+	setDuration(&o.syncEvery, 2*time.Second)
 	return o
 }
 

@@ -39,7 +39,7 @@ func TestLettersOfAnEarlierStream(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close(context.Background())) }()
 	require.NoError(t, b.Park(t.Context(), letters(20)...))
-	require.EqualValues(t, 21, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+	require.EqualValues(t, 21, statusOf(t, b, "birch").DeadLetters)
 	_, now := b.queue("birch").caps()
 	require.Equal(t, most, now, "its budget stays")
 }
@@ -57,5 +57,5 @@ func TestLettersWhoseBatchIsCutShort(t *testing.T) {
 		require.NoError(t, b.gated().SendPart(m))
 	}
 	require.NoError(t, b.Park(t.Context(), letters(5)...))
-	require.EqualValues(t, 7, b.Status(t.Context()).Tenants["birch"].DeadLetters)
+	require.EqualValues(t, 7, statusOf(t, b, "birch").DeadLetters)
 }

@@ -16,7 +16,13 @@ import (
 // again.
 const maxRounds = 8
 
-// Publish implements mq.Broker.
+// MaxChunkBytes implements mq.Publisher.
+func (b *Broker) MaxChunkBytes() int { return jetstream.MaxChunk(maxPayload) }
+
+// DuplicateWindow implements mq.Publisher.
+func (b *Broker) DuplicateWindow() time.Duration { return b.o.DuplicateWindow }
+
+// Publish implements mq.Publisher.
 func (b *Broker) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	if err := b.enter(); err != nil {
 		return mq.Position{}, err
@@ -34,8 +40,8 @@ func (b *Broker) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	subject, h := jetstream.Subject(ingestSubjects, c.Topic), jetstream.EncodeChunk(&c)
 	size := jetstream.Size(subject, h, c.Body)
-	if size > mq.MaxChunkBytes {
-		return mq.Position{}, fmt.Errorf("%w: %d bytes, at most %d", mq.ErrTooLarge, size, mq.MaxChunkBytes)
+	if most := b.MaxChunkBytes(); size > most {
+		return mq.Position{}, fmt.Errorf("%w: %d bytes, at most %d", mq.ErrTooLarge, size, most)
 	}
 	if err := b.space.full(int64(size)); err != nil {
 		return mq.Position{}, err

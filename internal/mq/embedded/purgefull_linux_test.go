@@ -44,9 +44,9 @@ func TestPurgeWithoutRoom(t *testing.T) {
 	require.ErrorIs(t, err, mq.ErrFull)
 
 	require.NoError(t, os.Remove(ballast))
-	report, err := b.Purge(t.Context(), map[tenant.ID]time.Time{"birch": time.Now().Add(time.Hour)})
+	purged, err := b.Purge(t.Context(), map[tenant.ID]time.Time{"birch": time.Now().Add(time.Hour)})
 	require.NoError(t, err)
-	require.EqualValues(t, chunks-1, report.Chunks["birch"])
+	require.EqualValues(t, chunks-1, purged["birch"])
 	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "after"))
 	require.NoError(t, err)
 }

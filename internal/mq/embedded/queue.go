@@ -93,7 +93,7 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 	}
 	q.store = jetstream.NewLetters(jetstream.LettersOptions{
 		JS: b.link.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
-		Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
+		MaxPayload: b.link.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
 	})
 	q.ingest.turn = make(chan struct{}, 1)
 	q.letters.turn = make(chan struct{}, 1)

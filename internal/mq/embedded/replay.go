@@ -8,17 +8,9 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// Reasons of a mq.ReplayGap.
-const (
-	gapRetention = "retention"
-	gapReset     = "reset"
-)
-
-// Replay implements mq.Broker. When history is purged while a replay reads it
-// the error is a *mq.ReplayGap too, after the chunks before the gap.
+// Replay implements mq.History.
 func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
 	if err := b.enter(); err != nil {
 		return err
@@ -45,7 +37,7 @@ func absent(q *queue, from mq.Position) error {
 	if from.IsZero() {
 		return nil
 	}
-	return &mq.ReplayGap{Reason: gapReset}
+	return &mq.ReplayGap{Reason: mq.GapReset}
 }
 
 func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
@@ -67,7 +59,7 @@ func (q *queue) replayRange(from, until mq.Position) (epoch, after, last uint64,
 	epoch, last = q.stands()
 	last = min(to, last)
 	if (!from.IsZero() && of != epoch) || (!until.IsZero() && untilOf != epoch) {
-		return 0, 0, 0, &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
+		return 0, 0, 0, &mq.ReplayGap{Reason: mq.GapReset, First: q.firstKept()}
 	}
 	if gap := q.gapAt(epoch, after+1); gap != nil && after < last {
 		return 0, 0, 0, gap
@@ -82,9 +74,9 @@ func (q *queue) gapAt(epoch, next uint64) error {
 	q.mu.Unlock()
 	switch {
 	case !same:
-		return &mq.ReplayGap{Reason: gapReset, First: q.firstKept()}
+		return &mq.ReplayGap{Reason: mq.GapReset, First: q.firstKept()}
 	case next < first:
-		return &mq.ReplayGap{Reason: gapRetention, First: q.firstKept()}
+		return &mq.ReplayGap{Reason: mq.GapRetention, First: q.firstKept()}
 	}
 	return nil
 }
@@ -93,50 +85,63 @@ func (q *queue) gapAt(epoch, next uint64) error {
 func (q *queue) firstKept() mq.Position {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.firstKeptLocked()
+}
+
+func (q *queue) firstKeptLocked() mq.Position {
 	if q.first > q.last {
 		return mq.Position{}
 	}
 	return mq.NewPosition(q.epoch, max(q.first, 1))
 }
 
-// Tail implements mq.Broker.
-func (b *Broker) Tail(ctx context.Context, t tenant.ID) (mq.Position, error) {
-	if err := b.enter(); err != nil {
-		return mq.Position{}, err
-	}
-	defer b.leave()
-	q, ok := b.known(t)
-	if !ok {
-		return mq.Position{}, ctx.Err()
-	}
-	epoch, last := q.stands()
-	if last == 0 {
-		return mq.Position{}, ctx.Err()
-	}
-	return mq.NewPosition(epoch, last), ctx.Err()
+// Tail implements mq.History.
+func (b *Broker) Tail(ctx context.Context, t mq.Topic) (tail mq.Position, err error) {
+	err = b.lookOpen(ctx, t, func(q *queue) {
+		if q.last > 0 {
+			tail = mq.NewPosition(q.epoch, q.last)
+		}
+	})
+	return tail, err
 }
 
-// PositionAt implements mq.Broker. Chunks are found by the time they were
-// stored, which is never before they were received: the position may come
-// before a few chunks received earlier, never after one received later.
-func (b *Broker) PositionAt(ctx context.Context, t tenant.ID, at time.Time) (mq.Position, error) {
+// FirstKept implements mq.History.
+func (b *Broker) FirstKept(ctx context.Context, t mq.Topic) (first mq.Position, err error) {
+	err = b.lookOpen(ctx, t, func(q *queue) {
+		if q.first > 1 {
+			first = q.firstKeptLocked()
+		}
+	})
+	return first, err
+}
+
+// lookOpen is look that fails for a queue that cannot be opened.
+func (b *Broker) lookOpen(ctx context.Context, t mq.Topic, do func(*queue)) error {
+	if q, ok := b.known(t.Tenant); ok && q.ingest.failure() != nil {
+		return fmt.Errorf("%w: %w", mq.ErrUnavailable, q.ingest.failure())
+	}
+	return b.look(ctx, t, do)
+}
+
+// PositionAt implements mq.History. Chunks are found by the time they were
+// stored, which is never before they were received.
+func (b *Broker) PositionAt(ctx context.Context, t mq.Topic, at time.Time) (mq.Position, error) {
+	var epoch, last uint64
+	if err := b.lookOpen(ctx, t, func(q *queue) { epoch, last = q.epoch, q.last }); err != nil || epoch == 0 {
+		return mq.Position{}, err
+	}
 	if err := b.enter(); err != nil {
 		return mq.Position{}, err
 	}
 	defer b.leave()
 	ctx, cancel := b.bind(ctx)
 	defer cancel()
-	q, ok := b.known(t)
-	if !ok || !q.ingest.open.Load() {
-		return mq.Position{}, ctx.Err()
-	}
-	epoch, last := q.stands()
-	m, err := q.b.reads.Since(ctx, ingestStream(t), at)
+	m, err := b.reads.Since(ctx, ingestStream(t.Tenant), at)
 	if errors.Is(err, jetstream.ErrNoMessage) {
 		return mq.NewPosition(epoch, last), nil
 	}
 	if err != nil {
-		return mq.Position{}, fmt.Errorf("find position in queue of tenant %s: %w", t, err)
+		return mq.Position{}, fmt.Errorf("find position in queue of tenant %s: %w", t.Tenant, err)
 	}
 	return mq.NewPosition(epoch, m.Seq-1), nil
 }

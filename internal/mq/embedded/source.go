@@ -10,14 +10,14 @@ import (
 
 // source delivers one tenant's chunks to the worker, one after the other. It
 // reads ahead from the stream, or takes chunks just published from memory
-// when it has caught up.
+// when it has caught up. To the worker it is a shard of its own.
 type source struct {
 	c    *consumption
 	q    *queue
 	wake chan struct{}
 
 	// ahead are chunks read from the stream and not yet delivered; they
-	// belong to run. Their bytes are part of held.
+	// belong to run, and their bytes are part of the broker's.
 	ahead []held
 	// unread counts failed attempts at the same sequence.
 	unread int
@@ -26,12 +26,10 @@ type source struct {
 
 	// next is the first sequence that was never delivered.
 	next uint64
-	// out are deliveries that are not answered, again those that wait for
-	// another attempt; due orders both by time.
-	out   map[uint64]*attempt
-	again map[uint64]*attempt
-	due   dueHeap
-	held  int64
+	// open are chunks delivered and not ended; due orders them by when to look
+	// at them again.
+	open map[uint64]*attempt
+	due  dueHeap
 	// recent are chunks just published, without holes.
 	recent      []held
 	recentBytes int64
@@ -43,20 +41,26 @@ type held struct {
 	chunk mq.Chunk
 }
 
+// chunkOverhead is what a held chunk costs beside its body, so that many small
+// ones are bounded too.
+const chunkOverhead = 512
+
 func (h *held) size() int64 { return int64(len(h.chunk.Body)+len(h.chunk.Columns)) + chunkOverhead }
 
-// attempt is the state of a chunk between its first delivery and its end.
+// attempt is the state of a chunk between its first delivery and its end. It
+// is out with the worker, or waits for delivery n+1, until at.
 type attempt struct {
-	seq  uint64
-	n    int
-	size int64
-	at   time.Time
+	seq uint64
+	n   int
+	out bool
+	at  time.Time
 }
 
 func newSource(c *consumption, q *queue) *source {
-	return &source{c: c, q: q, wake: make(chan struct{}, 1),
-		out: map[uint64]*attempt{}, again: map[uint64]*attempt{}}
+	return &source{c: c, q: q, wake: make(chan struct{}, 1), open: map[uint64]*attempt{}}
 }
+
+func (s *source) shard() mq.Shard { return mq.Shard{Name: string(s.q.tenant), Term: s.c.term} }
 
 func (s *source) wakeUp() {
 	select {
@@ -68,11 +72,12 @@ func (s *source) wakeUp() {
 // run delivers until the consumption ends.
 func (s *source) run() {
 	defer s.detach()
+	s.c.work.Assigned(s.shard())
 	for s.c.ctx.Err() == nil {
 		d, wait := s.take()
 		switch {
 		case d != nil:
-			s.c.handle(d)
+			s.c.work.Deliver(d)
 		default:
 			s.pause(wait)
 		}
@@ -80,6 +85,9 @@ func (s *source) run() {
 }
 
 func (s *source) detach() {
+	for len(s.ahead) > 0 {
+		s.popAhead()
+	}
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
 	if s.q.source == s {
@@ -105,89 +113,66 @@ const idle = time.Minute
 // take returns the next delivery, or how long to wait for one.
 func (s *source) take() (*delivery, time.Duration) {
 	s.q.mu.Lock()
-	due, n, wait := s.dueLocked(time.Now())
+	due, wait := s.dueLocked(time.Now())
 	if due != 0 {
 		s.q.mu.Unlock()
-		return s.redeliver(due, n)
+		return s.redeliver(due), 0
 	}
-	s.skipDoneLocked()
-	next, last := s.next, s.q.last
-	if next > last {
+	s.next = s.q.acked.Next(s.next)
+	next := s.next
+	if next > s.q.last || len(s.open) >= maxOpen {
 		s.q.mu.Unlock()
 		return nil, wait
 	}
-	d, ok := s.fromRecentLocked()
+	d := s.fromRecentLocked()
 	s.q.mu.Unlock()
-	if ok {
-		if d == nil {
-			return nil, wait
-		}
+	if d != nil {
 		return d, 0
 	}
 	return s.fromStream(next, wait)
 }
 
-// skipDoneLocked moves next over what is acknowledged already.
-func (s *source) skipDoneLocked() {
-	s.next = s.q.acked.Next(s.next)
-}
-
 // dueLocked returns a chunk whose next attempt is due, 0 when there is none,
-// and when to look again.
-func (s *source) dueLocked(now time.Time) (seq uint64, n int, wait time.Duration) {
+// and when to look again. One that was out is taken back.
+func (s *source) dueLocked(now time.Time) (seq uint64, wait time.Duration) {
 	for len(s.due) > 0 {
 		top := s.due[0]
-		a := s.out[top.seq]
-		if a == nil {
-			a = s.again[top.seq]
-		}
+		a := s.open[top.seq]
 		if a == nil || !a.at.Equal(top.at) {
 			heap.Pop(&s.due) // acknowledged, or put off since
 			continue
 		}
 		if left := top.at.Sub(now); left > 0 {
-			return 0, 0, min(left, idle)
+			return 0, min(left, idle)
 		}
 		heap.Pop(&s.due)
-		s.returnLocked(top.seq)
-		return top.seq, a.n, 0
+		a.out = false
+		return top.seq, 0
 	}
-	return 0, 0, idle
+	return 0, idle
 }
 
-// returnLocked takes back a delivery that was not answered in time.
-func (s *source) returnLocked(seq uint64) {
-	if a := s.out[seq]; a != nil {
-		delete(s.out, seq)
-		s.releaseLocked(a.size)
-		s.again[seq] = a
-	}
-}
-
-func (s *source) releaseLocked(size int64) {
-	s.held -= size
-	s.c.allowance.give(size)
-	s.wakeUp()
+// putOffLocked sets when to look at a chunk again.
+func (s *source) putOffLocked(a *attempt, d time.Duration) {
+	a.at = time.Now().Add(d)
+	heap.Push(&s.due, dueItem{a.at, a.seq})
 }
 
 // redeliver reads a chunk again and delivers it.
-func (s *source) redeliver(seq uint64, n int) (*delivery, time.Duration) {
+func (s *source) redeliver(seq uint64) *delivery {
 	h, err := s.readAgain(seq)
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
-	a := s.again[seq]
+	a := s.open[seq]
 	if a == nil {
-		return nil, 0 // acknowledged meanwhile
+		return nil // acknowledged meanwhile
 	}
 	if err != nil {
-		a.at = time.Now().Add(time.Second)
-		heap.Push(&s.due, dueItem{a.at, seq})
-		return nil, 0
+		s.putOffLocked(a, time.Second)
+		return nil
 	}
 	s.c.b.metrics.redelivered.Inc()
-	delete(s.again, seq)
-	s.chargeLocked(h.size())
-	return s.deliverLocked(h, n+1), 0
+	return s.deliverLocked(h, a)
 }
 
 func (s *source) readAgain(seq uint64) (*held, error) {
@@ -201,38 +186,31 @@ func (s *source) readAgain(seq uint64) (*held, error) {
 	return decoded(&m), nil
 }
 
-func (s *source) chargeLocked(size int64) {
-	s.held += size
-	s.c.allowance.take(size)
+// deliverLocked hands out a chunk, for the first time or again.
+func (s *source) deliverLocked(h *held, a *attempt) *delivery {
+	a.n++
+	a.out = true
+	s.putOffLocked(a, s.q.b.o.AckWait)
+	return &delivery{source: s, chunk: h.chunk, attempt: a.n, epoch: s.q.epoch, seq: h.seq}
 }
 
-// deliverLocked hands out a chunk whose bytes are charged.
-func (s *source) deliverLocked(h *held, n int) *delivery {
-	at := time.Now().Add(s.q.b.o.AckWait)
-	s.out[h.seq] = &attempt{seq: h.seq, n: n, size: h.size(), at: at}
-	heap.Push(&s.due, dueItem{at, h.seq})
-	if h.seq >= s.next {
-		s.next = h.seq + 1
-	}
-	return &delivery{source: s, chunk: h.chunk, attempt: n, epoch: s.q.epoch, seq: h.seq}
+func (s *source) deliverFirstLocked(h *held) *delivery {
+	a := &attempt{seq: h.seq}
+	s.open[h.seq] = a
+	s.next = max(s.next, h.seq+1)
+	return s.deliverLocked(h, a)
 }
 
-// fromRecentLocked takes the next chunk from memory. It returns true and no
-// delivery when the chunk is there and must wait for room.
-func (s *source) fromRecentLocked() (*delivery, bool) {
+// fromRecentLocked takes the next chunk from memory if it is there.
+func (s *source) fromRecentLocked() *delivery {
 	for len(s.recent) > 0 && s.recent[0].seq < s.next {
 		s.popRecentLocked()
 	}
 	if len(s.ahead) > 0 || len(s.recent) == 0 || s.recent[0].seq != s.next {
-		return nil, false
-	}
-	size := s.recent[0].size()
-	if room := s.c.allowance.room(s, s.held, size); room < size && s.held > 0 {
-		return nil, true
+		return nil
 	}
 	h := s.popRecentLocked()
-	s.chargeLocked(size)
-	return s.deliverLocked(&h, 1), true
+	return s.deliverFirstLocked(&h)
 }
 
 func (s *source) popRecentLocked() held {
@@ -273,14 +251,13 @@ func (s *source) publishedLocked(seq uint64, c mq.Chunk) {
 
 // ackedLocked forgets deliveries that ended.
 func (s *source) ackedLocked(e ledger.Span) {
-	for seq := e.Lo; seq <= e.Hi; seq++ {
-		if a := s.out[seq]; a != nil {
-			delete(s.out, seq)
-			s.releaseLocked(a.size)
-		}
-		delete(s.again, seq)
+	if len(s.open) >= maxOpen {
+		s.wakeUp()
 	}
-	if live := len(s.out) + len(s.again); len(s.due) > 2*live+1024 {
+	for seq := e.Lo; seq <= e.Hi; seq++ {
+		delete(s.open, seq)
+	}
+	if len(s.due) > 2*len(s.open)+1024 {
 		s.tidyLocked()
 	}
 }
@@ -289,11 +266,7 @@ func (s *source) ackedLocked(e ledger.Span) {
 func (s *source) tidyLocked() {
 	kept := s.due[:0]
 	for _, item := range s.due {
-		a := s.out[item.seq]
-		if a == nil {
-			a = s.again[item.seq]
-		}
-		if a != nil && a.at.Equal(item.at) {
+		if a := s.open[item.seq]; a != nil && a.at.Equal(item.at) {
 			kept = append(kept, item)
 		}
 	}
@@ -307,11 +280,7 @@ func (s *source) resetLocked(gone bool) {
 	s.dropRecentLocked()
 	s.next = min(s.next, s.q.last+1)
 	if gone {
-		for _, a := range s.out {
-			s.releaseLocked(a.size)
-		}
-		clear(s.out)
-		clear(s.again)
+		clear(s.open)
 		s.due = nil
 		s.next = s.q.acked.Floor + 1
 	}

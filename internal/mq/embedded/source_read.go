@@ -13,46 +13,45 @@ import (
 // fromStream delivers what was read ahead, or reads.
 func (s *source) fromStream(next uint64, wait time.Duration) (*delivery, time.Duration) {
 	for len(s.ahead) > 0 && s.ahead[0].seq != next {
-		s.dropAhead()
+		s.popAhead()
 	}
 	if len(s.ahead) == 0 {
 		return nil, min(s.readAhead(next), wait)
 	}
-	h := s.ahead[0]
-	s.ahead[0] = held{}
-	s.ahead = s.ahead[1:]
+	h := s.popAhead()
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
 	if s.q.acked.Done(h.seq) {
-		s.releaseLocked(h.size())
 		return nil, 0
 	}
-	return s.deliverLocked(&h, 1), 0
+	return s.deliverFirstLocked(&h), 0
 }
 
-func (s *source) dropAhead() {
-	size := s.ahead[0].size()
+func (s *source) pushAhead(h held) {
+	s.q.b.ahead.Add(h.size())
+	s.ahead = append(s.ahead, h)
+}
+
+func (s *source) popAhead() held {
+	h := s.ahead[0]
 	s.ahead[0] = held{}
 	s.ahead = s.ahead[1:]
-	s.q.mu.Lock()
-	s.releaseLocked(size)
-	s.q.mu.Unlock()
+	s.q.b.ahead.Add(-h.size())
+	return h
 }
 
-// readAhead reads from the stream what the allowance permits. It returns how
-// long to wait before another try, 0 when something was read or skipped.
+// readAhead reads the next chunks from the stream, or just one where all
+// tenants together have much ahead. It returns how long to wait before another
+// try, 0 when something was read or skipped.
 func (s *source) readAhead(next uint64) time.Duration {
 	s.q.mu.Lock()
-	room, generation := s.c.allowance.room(s, s.held, jetstream.ReadBytes), s.q.generation
+	generation := s.q.generation
 	s.q.mu.Unlock()
-	if room == 0 {
-		return idle
-	}
 	batch := jetstream.ReadBatch
-	if room == 1 {
+	if s.q.b.ahead.Load() >= maxAhead {
 		batch = 1
 	}
-	msgs, err := s.q.b.reads.From(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, int(room))
+	msgs, err := s.q.b.reads.From(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, jetstream.ReadBytes)
 	if err != nil {
 		return s.readFailed(next, err)
 	}
@@ -68,8 +67,7 @@ func (s *source) readAhead(next uint64) time.Duration {
 			s.lostLocked(ledger.Span{Lo: next, Hi: h.seq - 1})
 		}
 		next = h.seq + 1
-		s.chargeLocked(h.size())
-		s.ahead = append(s.ahead, *h)
+		s.pushAhead(*h)
 	}
 	return 0
 }
@@ -118,11 +116,7 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 	}
 	s.unread = 0
 	s.q.log.Error("stored chunk is damaged", "stream", ingestStream(s.q.tenant), "seq", next)
-	h := held{seq: next, chunk: mq.Chunk{Topic: mq.Topic{Tenant: s.q.tenant}}}
-	s.q.mu.Lock()
-	defer s.q.mu.Unlock()
-	s.chargeLocked(h.size())
-	s.ahead = append(s.ahead, h)
+	s.pushAhead(held{seq: next, chunk: mq.Chunk{Topic: mq.Topic{Tenant: s.q.tenant}}})
 	return 0
 }
 

@@ -3,32 +3,56 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// Status implements mq.Broker.
-func (b *Broker) Status(ctx context.Context) mq.Status {
-	out := mq.Status{Tenants: map[tenant.ID]mq.TenantStatus{}}
-	if b.enter() != nil {
-		return out
+// Full implements mq.Broker.
+func (b *Broker) Full() error { return b.space.full(0) }
+
+// Tenants implements mq.Tenants.
+func (b *Broker) Tenants(ctx context.Context, after tenant.ID, limit int) ([]tenant.ID, error) {
+	var ids []tenant.ID
+	for _, q := range b.all() {
+		if q.tenant > after && q.kept() && len(ids) < limit {
+			ids = append(ids, q.tenant)
+		}
+	}
+	return ids, ctx.Err()
+}
+
+// TenantStatus implements mq.Tenants.
+func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus, error) {
+	if err := b.enter(); err != nil {
+		return mq.TenantStatus{}, err
 	}
 	defer b.leave()
 	ctx, cancel := b.bind(ctx)
 	defer cancel()
-	out.Connected = b.link.ready() == nil
-	out.Full = b.space.full(0)
-	states := b.states(ctx)
-	for _, q := range b.all() {
-		st := q.status(states)
-		st.OldestPending = q.oldestPending(ctx)
-		out.Tenants[q.tenant] = st
+	q, ok := b.known(t)
+	if !ok {
+		return mq.TenantStatus{}, ctx.Err()
 	}
-	return out
+	states := map[string]natsjs.StreamState{}
+	for name, o := range map[string]*opening{ingestStream(t): &q.ingest, letterStream(t): &q.letters} {
+		if !o.open.Load() {
+			continue
+		}
+		info, err := jetstream.Info(ctx, b.link.js, name)
+		if err != nil {
+			return mq.TenantStatus{}, fmt.Errorf("status of the queue of tenant %s: %w", t, err)
+		}
+		states[name] = info.State
+	}
+	st := q.status(states)
+	st.OldestPending = q.oldestPending(ctx)
+	return st, nil
 }
 
 // states asks for all streams' states; they are missing when that fails.
@@ -65,8 +89,7 @@ func (q *queue) kept() bool {
 
 func (q *queue) unopened() bool { return q.ingest.failure() != nil || q.letters.failure() != nil }
 
-// Unopened lists the tenants whose streams could not be opened when that was
-// tried last. SetBudget tries them again.
+// Unopened implements mq.Budgets.
 func (b *Broker) Unopened() []tenant.ID {
 	var ids []tenant.ID
 	for _, q := range b.all() {

@@ -12,8 +12,6 @@ import (
 const (
 	// drainFor is how long publishes may finish before the streams are closed.
 	drainFor = 2 * time.Second
-	// syncEvery is how often acknowledgements are made to outlive the machine.
-	syncEvery = 2 * time.Second
 	// settleFor is how long after a lost connection the server may still store
 	// what it had read from it.
 	settleFor = 2 * time.Second
@@ -31,7 +29,7 @@ func (b *Broker) supervise() {
 			return
 		case now := <-tick.C:
 			b.watchSpace()
-			if now.Sub(synced) >= syncEvery {
+			if now.Sub(synced) >= b.o.syncEvery {
 				synced = now
 				b.syncLedgers()
 			}

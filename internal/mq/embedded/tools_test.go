@@ -65,7 +65,7 @@ func (x *box[T]) await(t *testing.T, n int) []T {
 func consumeInto(t *testing.T, b *Broker) (*box[mq.Delivery], mq.Consumption) {
 	t.Helper()
 	in := &box[mq.Delivery]{}
-	c, err := b.Consume(context.Background(), mq.ConsumeOptions{}, in.add)
+	c, err := b.Consume(context.Background(), mqtest.Work(in.add))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop(context.Background())) })
 	return in, c
@@ -101,4 +101,11 @@ func (l *logBook) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l,
 func seqOf(p mq.Position) uint64 {
 	_, seq := mq.SplitPosition(p)
 	return seq
+}
+
+func statusOf(t *testing.T, b *Broker, id tenant.ID) mq.TenantStatus {
+	t.Helper()
+	st, err := b.TenantStatus(t.Context(), id)
+	require.NoError(t, err)
+	return st
 }

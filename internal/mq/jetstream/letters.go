@@ -46,6 +46,8 @@ type LettersOptions struct {
 	Stream string
 	// Prefix is what the letters' subjects begin with.
 	Prefix string
+	// MaxPayload is what the server takes for a message.
+	MaxPayload func() int64
 	// Timeout bounds the wait for the answer to a batch.
 	Timeout time.Duration
 	Now     func() time.Time

@@ -62,10 +62,27 @@ func (l *Letters) roomFor(letters []mq.DeadLetter, taken uint64, most int64) err
 	return nil
 }
 
-// message encodes a letter, and says what it takes in the stream.
+// message encodes a letter, and says what it takes in the stream. A raw message
+// that would not fit is cut, as it is in nobody's way then.
 func (l *Letters) message(letter *mq.DeadLetter) (*nats.Msg, int64) {
+	if most := l.MaxPayload() - letterReserve; letter.Version == "" && int64(len(letter.Row)) > most {
+		cut := *letter
+		cut.Row = letter.Row[:most]
+		cut.Error = fmt.Sprintf("%d of its %d bytes are kept: %s", most, len(letter.Row), letter.Error)
+		letter = &cut
+	}
 	m := &nats.Msg{Subject: Subject(l.Prefix, letter.Topic), Header: EncodeLetter(letter), Data: letter.Row}
 	return m, int64(Size(m.Subject, m.Header, m.Data)) + letterOverhead
+}
+
+// letterReserve is the most that a letter's headers take beside those of its
+// chunk: both texts of MaxErrorBytes, escaped, and little else.
+const letterReserve = 32 << 10
+
+// MaxChunk is what a chunk's body and headers may take where the server takes
+// maxPayload, such that a letter that holds all of it fits too.
+func MaxChunk(maxPayload int64) int {
+	return int(min(mq.MaxChunkBytes, maxPayload-letterReserve))
 }
 
 // store stores letters in batches, one after the other.

@@ -14,14 +14,14 @@ import (
 
 func letterCases() []testCase {
 	return []testCase{
-		{name: "letters/come back as they were parked", needs: anyBroker, run: letterContent},
-		{name: "letters/counted per table", needs: anyBroker, run: letterCounts},
-		{name: "letters/listed by cursor", needs: anyBroker, run: letterPages},
-		{name: "letters/discarded", needs: anyBroker, run: letterDiscard},
-		{name: "letters/discarded up to one", needs: anyBroker, run: letterDiscardThrough},
-		{name: "letters/each leaves once", needs: anyBroker, run: letterDiscardOnce},
-		{name: "letters/very many, and large ones", needs: anyBroker, run: letterMany},
-		{name: "letters/smaller budget does not drop them", needs: func(c Capabilities) bool { return c.PerTenantBudget }, run: letterBudget},
+		{name: "letters/come back as they were parked", run: letterContent},
+		{name: "letters/counted per table", run: letterCounts},
+		{name: "letters/listed by cursor", run: letterPages},
+		{name: "letters/discarded", run: letterDiscard},
+		{name: "letters/discarded up to one", run: letterDiscardThrough},
+		{name: "letters/each leaves once", run: letterDiscardOnce},
+		{name: "letters/very many, and large ones", run: letterMany},
+		{name: "letters/of a whole chunk, and cut when larger", run: letterLarge},
 	}
 }
 
@@ -104,7 +104,6 @@ func letterCounts(t *testing.T, s Store) {
 	require.Len(t, list(t, lettersOf(t, b, "cedar"), "a"), 2)
 	require.Empty(t, list(t, lettersOf(t, b, "cedar"), "b"))
 	require.Empty(t, list(t, lettersOf(t, b, "dogwood"), "b"))
-	require.EqualValues(t, 304, b.Status(t.Context()).Tenants["birch"].DeadLetters)
 }
 
 func letterPages(t *testing.T, s Store) {
@@ -255,26 +254,18 @@ func letterMany(t *testing.T, s Store) {
 	require.Equal(t, large[0].Row, page.Letters[0].Row)
 }
 
-func letterBudget(t *testing.T, s Store) {
+// letterLarge: a chunk that cannot be read is parked whole, and a message that
+// is no chunk as far as there is room.
+func letterLarge(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, b.SetBudget(t.Context(), "birch", 10<<20))
-	publishMany(t, b, "birch", "t", 1)
-	park(t, b, "birch", "a", 100)
-	err := b.SetBudget(t.Context(), "birch", 20<<10)
-	require.ErrorIs(t, err, mq.ErrBudgetNotApplied)
-	st := b.Status(t.Context()).Tenants["birch"]
-	require.EqualValues(t, 10<<20, st.Budget, "neither stream is resized")
+	whole := Letter("birch", "t", string(make([]byte, b.MaxChunkBytes())))
+	whole.Version, whole.Rows, whole.Error = "", 0, strings.Repeat("\x00", 8<<10)
+	require.NoError(t, b.Park(t.Context(), whole))
+	raw := mq.DeadLetter{Topic: mq.Topic{Tenant: "birch", Table: "raw"}, Row: []byte(strings.Repeat("r", 9<<20)), Error: "unreadable"}
+	require.NoError(t, b.Park(t.Context(), raw))
 	store := lettersOf(t, b, "birch")
-	letters := list(t, store, "a")
-	require.Len(t, letters, 100)
-	publish(t, b, Chunk("birch", "t", string(make([]byte, 100<<10))))
-	var ids []string
-	for _, l := range letters {
-		ids = append(ids, l.ID)
-	}
-	n, err := store.Discard(t.Context(), ids...)
-	require.NoError(t, err)
-	require.Equal(t, 100, n)
-	require.EqualValues(t, 20<<10, b.Status(t.Context()).Tenants["birch"].Budget, "applied once there is room")
-	require.Error(t, b.SetBudget(t.Context(), "birch", 0))
+	require.Len(t, got(list(t, store, "t")).Row, b.MaxChunkBytes())
+	kept := got(list(t, store, "raw"))
+	require.GreaterOrEqual(t, len(kept.Row), b.MaxChunkBytes())
+	require.Equal(t, len(kept.Row) < len(raw.Row), strings.Contains(kept.Error, fmt.Sprint(len(raw.Row))), "%q says so when it is cut", kept.Error)
 }

@@ -17,11 +17,11 @@ import (
 
 func lifeCases() []testCase {
 	return []testCase{
-		{name: "life/delivery that ends on its own fails once", needs: anyBroker, run: failsOnce},
-		{name: "life/stop is no failure", needs: anyBroker, run: stopIsQuiet},
-		{name: "life/stop waits for the handler", needs: anyBroker, run: stopWaits},
-		{name: "life/close while everything is busy", needs: anyBroker, run: closeBusy},
-		{name: "life/closed", needs: anyBroker, run: closed},
+		{name: "life/delivery that ends on its own fails once", run: failsOnce},
+		{name: "life/stop is no failure", run: stopIsQuiet},
+		{name: "life/stop waits for the handler", run: stopWaits},
+		{name: "life/close while everything is busy", run: closeBusy},
+		{name: "life/closed", run: closed},
 	}
 }
 
@@ -63,7 +63,7 @@ func stopWaits(t *testing.T, s Store) {
 	b := open(t, s)
 	publishMany(t, b, "birch", "t", 3)
 	inside, release := make(chan struct{}, 3), make(chan struct{})
-	c, err := b.Consume(t.Context(), mq.ConsumeOptions{}, func(mq.Delivery) { inside <- struct{}{}; <-release })
+	c, err := b.Consume(t.Context(), Work(func(mq.Delivery) { inside <- struct{}{}; <-release }))
 	require.NoError(t, err)
 	<-inside
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -87,19 +87,19 @@ func known(err error) bool {
 func closeBusy(t *testing.T, s Store) {
 	b := open(t, s)
 	publishMany(t, b, "busy0", "t", 100)
-	until, err := b.Tail(t.Context(), "busy0")
+	until, err := b.Tail(t.Context(), mq.Topic{Tenant: "busy0", Table: "t"})
 	require.NoError(t, err)
 	var c mq.Consumption
 	started := make(chan struct{})
-	c, err = b.Consume(t.Context(), mq.ConsumeOptions{}, func(d mq.Delivery) {
+	c, err = b.Consume(t.Context(), Work(func(d mq.Delivery) {
 		<-started
 		if err := c.Ack(d); err != nil {
 			assert.ErrorIs(t, err, mq.ErrClosed)
 		}
-	})
+	}))
 	require.NoError(t, err)
 	close(started)
-	_, err = b.Feed(t.Context(), func(mq.Chunk, mq.Position) {})
+	_, err = b.Feed(t.Context(), Watch(func(mq.Chunk, mq.Position) {}))
 	require.NoError(t, err)
 	var mu sync.Mutex
 	stored := map[tenant.ID]int{"busy0": 100}
@@ -130,16 +130,15 @@ func closeBusy(t *testing.T, s Store) {
 	})
 	busy.Go(func() {
 		for b.Park(t.Context(), Letter("busy1", "t", "row")) == nil {
-			b.Status(t.Context())
+			_ = b.Full()
 		}
 	})
 	eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return stored["busy2"] > 20 }, "load")
 	require.NoError(t, b.Close(t.Context()))
 	busy.Wait()
 	b = open(t, s)
-	st := b.Status(t.Context())
 	for id, n := range stored {
-		require.GreaterOrEqual(t, st.Tenants[id].Chunks, uint64(n), "acknowledged chunks of %s", id)
+		require.GreaterOrEqual(t, len(all(t, b, mq.Topic{Tenant: id, Table: "t"})), n, "durable chunks of %s", id)
 	}
 }
 
@@ -150,31 +149,37 @@ func closed(t *testing.T, s Store) {
 	d := in.await(t, 1)[0]
 	letters := lettersOf(t, b, "birch")
 	feed, f := watch(t, b)
-	require.True(t, b.Status(t.Context()).Connected)
 	require.NoError(t, b.Close(t.Context()))
 	f.Close()
 	require.Zero(t, feed.count())
 	ctx := t.Context()
 	_, err := b.Publish(ctx, Chunk("birch", "t", "x"))
 	assert.ErrorIs(t, err, mq.ErrClosed)
-	_, err = b.Consume(ctx, mq.ConsumeOptions{}, func(mq.Delivery) {})
+	_, err = b.Consume(ctx, Work(func(mq.Delivery) {}))
 	assert.ErrorIs(t, err, mq.ErrClosed)
-	_, err = b.Feed(ctx, func(mq.Chunk, mq.Position) {})
+	_, err = b.Feed(ctx, Watch(func(mq.Chunk, mq.Position) {}))
 	assert.ErrorIs(t, err, mq.ErrClosed)
 	assert.ErrorIs(t, b.Replay(ctx, mq.Topic{}, mq.Position{}, mq.Position{}, never), mq.ErrClosed)
-	_, err = b.Tail(ctx, "birch")
+	_, err = b.Tail(ctx, mq.Topic{Tenant: "birch"})
 	assert.ErrorIs(t, err, mq.ErrClosed)
-	_, err = b.PositionAt(ctx, "birch", time.Now())
+	_, err = b.PositionAt(ctx, mq.Topic{Tenant: "birch"}, time.Now())
 	assert.ErrorIs(t, err, mq.ErrClosed)
 	assert.ErrorIs(t, b.Park(ctx, Letter("birch", "t", "x")), mq.ErrClosed)
 	_, err = b.DeadLetters("birch")
 	assert.ErrorIs(t, err, mq.ErrClosed)
 	_, err = letters.Counts(ctx)
 	assert.ErrorIs(t, err, mq.ErrClosed)
-	assert.ErrorIs(t, b.SetBudget(ctx, "birch", 1<<30), mq.ErrClosed)
-	_, err = b.Purge(ctx, map[tenant.ID]time.Time{"birch": time.Now()})
+	_, err = b.FirstKept(ctx, mq.Topic{Tenant: "birch"})
 	assert.ErrorIs(t, err, mq.ErrClosed)
+	if own, ok := b.(mq.Budgets); ok {
+		assert.ErrorIs(t, own.SetBudget(ctx, "birch", 1<<30), mq.ErrClosed)
+	}
+	if own, ok := b.(mq.Purger); ok {
+		_, err = own.Purge(ctx, map[tenant.ID]time.Time{"birch": time.Now()})
+		assert.ErrorIs(t, err, mq.ErrClosed)
+		_, err = own.TenantStatus(ctx, "birch")
+		assert.ErrorIs(t, err, mq.ErrClosed)
+	}
 	assert.ErrorIs(t, c.Ack(d), mq.ErrClosed)
-	assert.False(t, b.Status(ctx).Connected)
 	assert.ErrorIs(t, b.Close(ctx), mq.ErrClosed)
 }

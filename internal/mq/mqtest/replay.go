@@ -9,19 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 func replayCases() []testCase {
-	purges := func(c Capabilities) bool { return c.Purges }
 	return []testCase{
-		{name: "replay/bounds and topic", needs: anyBroker, run: replayBounds},
-		{name: "replay/to a slow reader", needs: anyBroker, run: replaySlow},
-		{name: "replay/reader's error ends it", needs: anyBroker, run: replayError},
-		{name: "replay/position of another epoch", needs: anyBroker, run: replayEpoch},
-		{name: "replay/tail and position at a time", needs: anyBroker, run: positions},
-		{name: "replay/over a purged start", needs: purges, run: replayPurged},
-		{name: "purge/only what is acknowledged and old", needs: purges, run: purgeAcked},
+		{name: "replay/bounds and topic", run: replayBounds},
+		{name: "replay/to a slow reader", run: replaySlow},
+		{name: "replay/reader's error ends it", run: replayError},
+		{name: "replay/position of another epoch", run: replayEpoch},
+		{name: "replay/tail and position at a time", run: positions},
 	}
 }
 
@@ -40,6 +36,14 @@ func history(t *testing.T, b mq.Broker, topic mq.Topic, from, until mq.Position)
 	return out
 }
 
+// all is the topic's history.
+func all(t *testing.T, b mq.Broker, topic mq.Topic) []string {
+	t.Helper()
+	tail, err := b.Tail(t.Context(), topic)
+	require.NoError(t, err)
+	return history(t, b, topic, mq.Position{}, tail)
+}
+
 func replayBounds(t *testing.T, s Store) {
 	b := open(t, s)
 	topic := mq.Topic{Tenant: "birch", Table: "a"}
@@ -49,15 +53,15 @@ func replayBounds(t *testing.T, s Store) {
 		at = append(at, publishMany(t, b, "birch", "a", n+1)[n])
 		publishMany(t, b, "birch", "a.b", 1)
 	}
-	tail, err := b.Tail(t.Context(), "birch")
+	tail, err := b.Tail(t.Context(), topic)
 	require.NoError(t, err)
 	require.Len(t, history(t, b, topic, mq.Position{}, tail), 55)
-	require.Len(t, history(t, b, mq.Topic{Tenant: "birch", Table: "a.b"}, mq.Position{}, tail), 10)
+	require.Len(t, all(t, b, mq.Topic{Tenant: "birch", Table: "a.b"}), 10)
 	require.Equal(t, numbered("birch", "a", 0, 10), history(t, b, topic, at[8], at[9]))
 	require.Empty(t, history(t, b, topic, at[9], at[9]))
 	require.Empty(t, history(t, b, topic, at[9], tail))
 	require.Empty(t, history(t, b, topic, at[9], at[3]), "until before from")
-	require.Empty(t, history(t, b, mq.Topic{Tenant: "birch", Table: "none"}, mq.Position{}, tail))
+	require.Empty(t, all(t, b, mq.Topic{Tenant: "birch", Table: "none"}))
 	require.Empty(t, history(t, b, mq.Topic{Tenant: "cedar", Table: "a"}, mq.Position{}, mq.Position{}))
 	b = reopen(t, s, b)
 	require.Equal(t, numbered("birch", "a", 0, 10), history(t, b, topic, at[8], at[9]), "after a restart")
@@ -66,10 +70,11 @@ func replayBounds(t *testing.T, s Store) {
 func replaySlow(t *testing.T, s Store) {
 	b := open(t, s)
 	publishMany(t, b, "birch", "t", 700)
-	until, err := b.Tail(t.Context(), "birch")
+	topic := mq.Topic{Tenant: "birch", Table: "t"}
+	until, err := b.Tail(t.Context(), topic)
 	require.NoError(t, err)
 	var got []string
-	err = b.Replay(t.Context(), mq.Topic{Tenant: "birch", Table: "t"}, mq.Position{}, until, func(c mq.Chunk, _ mq.Position) error {
+	err = b.Replay(t.Context(), topic, mq.Position{}, until, func(c mq.Chunk, _ mq.Position) error {
 		if len(got)%100 == 0 { // published while the reader is busy, and after until
 			publish(t, b, Chunk("birch", "t", "later"))
 		}
@@ -110,16 +115,16 @@ func replayEpoch(t *testing.T, s Store) {
 	epoch, _ := mq.SplitPosition(at[0])
 	foreign := mq.NewPosition(epoch+1, 1)
 	topic := mq.Topic{Tenant: "birch", Table: "t"}
-	require.Equal(t, at[0], requireGap(t, b.Replay(t.Context(), topic, foreign, at[2], never), "reset"))
-	requireGap(t, b.Replay(t.Context(), mq.Topic{Tenant: "cedar", Table: "t"}, foreign, foreign, never), "reset")
+	require.Equal(t, at[0], requireGap(t, b.Replay(t.Context(), topic, foreign, at[2], never), mq.GapReset))
+	requireGap(t, b.Replay(t.Context(), mq.Topic{Tenant: "cedar", Table: "t"}, foreign, foreign, never), mq.GapReset)
 }
 
 func positions(t *testing.T, s Store) {
-	b := open(t, s)
-	tail, err := b.Tail(t.Context(), "birch")
+	b, topic := open(t, s), mq.Topic{Tenant: "birch", Table: "t"}
+	tail, err := b.Tail(t.Context(), topic)
 	require.NoError(t, err)
 	require.True(t, tail.IsZero())
-	at, err := b.PositionAt(t.Context(), "birch", time.Now())
+	at, err := b.PositionAt(t.Context(), topic, time.Now())
 	require.NoError(t, err)
 	require.True(t, at.IsZero())
 	before := time.Now()
@@ -127,71 +132,18 @@ func positions(t *testing.T, s Store) {
 	time.Sleep(2 * time.Millisecond) // the stored times differ
 	between := time.Now()
 	fresh := publishMany(t, b, "birch", "t", 2)
-	tail, err = b.Tail(t.Context(), "birch")
+	tail, err = b.Tail(t.Context(), topic)
 	require.NoError(t, err)
 	require.Equal(t, fresh[1], tail)
-	topic := mq.Topic{Tenant: "birch", Table: "t"}
+	first, err := b.FirstKept(t.Context(), topic)
+	require.NoError(t, err)
+	require.True(t, first.IsZero(), "history is whole")
 	for moment, want := range map[time.Time]int{before: 5, between: 2, time.Now().Add(time.Hour): 0} {
-		at, err := b.PositionAt(t.Context(), "birch", moment)
+		at, err := b.PositionAt(t.Context(), topic, moment)
 		require.NoError(t, err)
 		require.Len(t, history(t, b, topic, at, tail), want)
 	}
-	at, err = b.PositionAt(t.Context(), "birch", between)
+	at, err = b.PositionAt(t.Context(), topic, between)
 	require.NoError(t, err)
 	require.Equal(t, old[2], at)
-}
-
-func purgeOf(t *testing.T, b mq.Broker, id tenant.ID, before time.Time) uint64 {
-	t.Helper()
-	report, err := b.Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
-	require.NoError(t, err)
-	require.NotContains(t, report.Chunks, tenant.ID("nobody"))
-	return report.Chunks[id]
-}
-
-func replayPurged(t *testing.T, s Store) {
-	b := open(t, s)
-	in, c := consume(t, b)
-	at := publishMany(t, b, "birch", "t", 10)
-	require.NoError(t, c.Ack(in.await(t, 10)[:6]...))
-	require.EqualValues(t, 6, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
-	topic := mq.Topic{Tenant: "birch", Table: "t"}
-	for _, from := range []mq.Position{{}, at[0], at[4]} {
-		first := requireGap(t, b.Replay(t.Context(), topic, from, at[9], never), "retention")
-		require.Equal(t, at[6], first)
-		require.Equal(t, numbered("birch", "t", 6, 10), history(t, b, topic, first.Prev(), at[9]))
-	}
-	require.Equal(t, numbered("birch", "t", 6, 10), history(t, b, topic, at[5], at[9]))
-	require.NoError(t, c.Ack(in.list()[6:]...))
-	require.EqualValues(t, 4, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
-	first := requireGap(t, b.Replay(t.Context(), topic, at[7], at[9], never), "retention")
-	require.True(t, first.IsZero(), "nothing is kept")
-	require.Empty(t, history(t, b, topic, at[9], at[9]))
-	b = reopen(t, s, b)
-	tail, err := b.Tail(t.Context(), "birch")
-	require.NoError(t, err)
-	require.Equal(t, at[9], tail, "an empty queue remembers where it was")
-	require.True(t, at[9].Before(publishMany(t, b, "birch", "t", 1)[0]))
-}
-
-func purgeAcked(t *testing.T, s Store) {
-	b := open(t, s)
-	in, c := consume(t, b)
-	publishMany(t, b, "birch", "t", 10)
-	got := in.await(t, 10)
-	require.Zero(t, purgeOf(t, b, "birch", time.Now().Add(time.Hour)), "nothing is acknowledged")
-	require.NoError(t, c.Ack(got[0], got[1], got[3]))
-	require.Zero(t, purgeOf(t, b, "birch", time.Now().Add(-time.Hour)), "nothing is old")
-	require.EqualValues(t, 2, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
-	st := b.Status(t.Context()).Tenants["birch"]
-	require.EqualValues(t, 8, st.Chunks)
-	require.EqualValues(t, 7, st.Pending)
-	require.False(t, st.OldestPending.IsZero())
-	require.NoError(t, c.Ack(got...))
-	b = reopen(t, s, b)
-	require.EqualValues(t, 8, purgeOf(t, b, "birch", time.Now().Add(time.Hour)), "after a restart")
-	st = b.Status(t.Context()).Tenants["birch"]
-	require.Zero(t, st.Chunks)
-	require.Zero(t, st.Pending)
-	require.True(t, st.OldestPending.IsZero())
 }

@@ -88,6 +88,34 @@ func (i *inbox) bodies() []string {
 	return out
 }
 
+func (i *inbox) chunks() []mq.Chunk {
+	var out []mq.Chunk
+	for _, d := range i.list() {
+		out = append(out, d.Chunk())
+	}
+	return out
+}
+
+func (i *inbox) has(p mq.Position) bool {
+	for _, d := range i.list() {
+		if d.Position() == p {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns the chunks of a topic.
+func of(all []mq.Chunk, t mq.Topic) []mq.Chunk {
+	var out []mq.Chunk
+	for _, c := range all {
+		if c.Topic == t {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // await waits until n deliveries came.
 func (i *inbox) await(t *testing.T, n int) []mq.Delivery {
 	t.Helper()
@@ -104,10 +132,38 @@ func consume(t *testing.T, b mq.Broker) (*inbox, mq.Consumption) {
 
 func consumeWith(t *testing.T, b mq.Broker, handle func(mq.Delivery)) mq.Consumption {
 	t.Helper()
-	c, err := b.Consume(context.Background(), mq.ConsumeOptions{}, handle)
+	c, err := b.Consume(context.Background(), Work(handle))
 	require.NoError(t, err)
 	t.Cleanup(func() { stop(t, c) })
 	return c
+}
+
+// Work is for tests that are not about shards.
+func Work(deliver func(mq.Delivery)) mq.Work {
+	return mq.Work{Assigned: func(mq.Shard) {}, Deliver: deliver, Revoked: func(mq.Shard) {}}
+}
+
+// Watch is for tests that are not about holes.
+func Watch(show func(mq.Chunk, mq.Position)) mq.Watch {
+	return mq.Watch{Chunk: show, Hole: func(mq.Hole) {}}
+}
+
+// statusOf asks a queue that knows its tenants.
+func statusOf(t *testing.T, b mq.Broker, id tenant.ID) mq.TenantStatus {
+	t.Helper()
+	st, err := b.(mq.Tenants).TenantStatus(t.Context(), id)
+	require.NoError(t, err)
+	return st
+}
+
+// pending counts the tenant's chunks that are not acknowledged, 0 where the
+// queue cannot tell.
+func pending(t *testing.T, b mq.Broker, id tenant.ID) uint64 {
+	t.Helper()
+	if _, ok := b.(mq.Tenants); !ok {
+		return 0
+	}
+	return statusOf(t, b, id).Pending
 }
 
 func stop(t *testing.T, c mq.Consumption) {
@@ -127,11 +183,11 @@ func eventually(t *testing.T, ok func() bool, format string, args ...any) {
 	require.FailNow(t, "waited too long for "+fmt.Sprintf(format, args...))
 }
 
-// settled proves that nothing more is delivered to an inbox: a chunk that is
-// published now comes next.
+// settled proves that nothing more of a tenant's table t is delivered to an
+// inbox: a chunk that is published now comes next.
 func (i *inbox) settled(t *testing.T, b mq.Broker, id tenant.ID, n int) mq.Delivery {
 	t.Helper()
-	publish(t, b, Chunk(id, "marker", "marker"))
+	publish(t, b, Chunk(id, "t", "marker"))
 	got := i.await(t, n+1)
 	require.Len(t, got, n+1)
 	require.Equal(t, "marker", string(got[n].Chunk().Body))

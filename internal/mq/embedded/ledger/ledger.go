@@ -184,9 +184,12 @@ func (l *Ledger) rewrite(state *Acked) error {
 	return nil
 }
 
-// Sync makes what was appended outlive the machine.
+// Synced reports whether what was appended outlives the machine.
+func (l *Ledger) Synced() bool { return l.file == nil || !l.dirty }
+
+// Sync makes it so.
 func (l *Ledger) Sync() error {
-	if l.file == nil || !l.dirty {
+	if l.Synced() {
 		return nil
 	}
 	l.dirty = false

@@ -1,0 +1,251 @@
+package mqtest
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
+)
+
+// ownCases are for queues that this process shapes.
+func ownCases() []testCase {
+	budgets := func(c Capabilities) bool { return c.Budgets && c.Purger }
+	purger := func(c Capabilities) bool { return c.Purger }
+	return []testCase{
+		{name: "own/full queue is its tenant's alone and clears", needs: budgets, run: fullQueue},
+		{name: "own/smaller budget does not drop letters", needs: budgets, run: letterBudget},
+		{name: "own/letters that keep the older ones", needs: budgets, run: letterKeepOlder},
+		{name: "own/queue that cannot be opened", needs: func(c Capabilities) bool { return c.Damage && budgets(c) }, run: unopened},
+		{name: "own/replay over a purged start", needs: purger, run: replayPurged},
+		{name: "own/only what is acknowledged and old is purged", needs: purger, run: purgeAcked},
+		{name: "own/tenants by pages", needs: purger, run: tenantPages},
+		{name: "own/floor", needs: func(c Capabilities) bool { return c.Floors }, run: floors},
+	}
+}
+
+func fullQueue(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 200<<10))
+	body := string(bytes.Repeat([]byte("x"), 10<<10))
+	stored := 0
+	for {
+		_, err := b.Publish(t.Context(), Chunk("birch", "t", body))
+		if err != nil {
+			require.ErrorIs(t, err, mq.ErrFull)
+			break
+		}
+		stored++
+		require.Less(t, stored, 30)
+	}
+	require.Greater(t, stored, 15)
+	publishMany(t, b, "cedar", "t", 5)
+	in, c := consume(t, b)
+	got := in.await(t, stored+5)
+	require.Len(t, got, stored+5, "nothing was discarded to make room")
+	_, err := b.Publish(t.Context(), Chunk("birch", "t", body))
+	require.ErrorIs(t, err, mq.ErrFull)
+	require.NoError(t, c.Ack(got...))
+	publish(t, b, Chunk("birch", "t", body))
+}
+
+func letterBudget(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 10<<20))
+	publishMany(t, b, "birch", "t", 1)
+	park(t, b, "birch", "a", 100)
+	err := b.(mq.Budgets).SetBudget(t.Context(), "birch", 20<<10)
+	require.ErrorIs(t, err, mq.ErrBudgetNotApplied)
+	st := statusOf(t, b, "birch")
+	require.EqualValues(t, 10<<20, st.Budget, "neither stream is resized")
+	store := lettersOf(t, b, "birch")
+	letters := list(t, store, "a")
+	require.Len(t, letters, 100)
+	publish(t, b, Chunk("birch", "t", string(make([]byte, 100<<10))))
+	var ids []string
+	for _, l := range letters {
+		ids = append(ids, l.ID)
+	}
+	n, err := store.Discard(t.Context(), ids...)
+	require.NoError(t, err)
+	require.Equal(t, 100, n)
+	require.EqualValues(t, 20<<10, statusOf(t, b, "birch").Budget, "applied once there is room")
+	require.Error(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 0))
+}
+
+// letterKeepOlder fills a tenant's share of dead letters: the oldest make room
+// for new ones, but not for those that are to keep them.
+func letterKeepOlder(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 100<<10))
+	row := string(make([]byte, 1<<10))
+	letter := func(keep bool) mq.DeadLetter {
+		l := Letter("birch", "t", row)
+		l.KeepOlder = keep
+		return l
+	}
+	store, n := lettersOf(t, b, "birch"), 0
+	for err := error(nil); err == nil; n++ {
+		require.Less(t, n, 20, "10 KiB are for letters")
+		err = b.Park(t.Context(), letter(true))
+		if err != nil {
+			require.ErrorIs(t, err, mq.ErrFull)
+			break
+		}
+	}
+	kept := list(t, store, "t")
+	require.Len(t, kept, n)
+	require.ErrorIs(t, b.Park(t.Context(), letter(false), letter(true)), mq.ErrFull, "one of them must not")
+	require.Equal(t, kept, list(t, store, "t"), "nothing was pushed out, and nothing stored")
+	require.NoError(t, b.Park(t.Context(), letter(false), letter(false)))
+	left := list(t, store, "t")
+	require.NotEqual(t, kept[0], left[0], "the oldest made room")
+	_, err := store.Discard(t.Context(), left[0].ID, left[1].ID)
+	require.NoError(t, err)
+	require.NoError(t, b.Park(t.Context(), letter(true)), "there is room again")
+}
+
+// unopened: a tenant's queue that cannot be opened is that tenant's trouble
+// alone, is told, and is tried again with its budget.
+func unopened(t *testing.T, s Store) {
+	b := open(t, s)
+	for _, id := range []tenant.ID{"birch", "cedar"} {
+		publishMany(t, b, id, "t", 1)
+	}
+	require.Empty(t, b.(mq.Budgets).Unopened())
+	require.NoError(t, b.Close(t.Context()))
+	repair := s.Damage(t, "birch")
+	b = open(t, s)
+	require.Equal(t, []tenant.ID{"birch"}, b.(mq.Budgets).Unopened())
+	st := statusOf(t, b, "birch")
+	require.Error(t, st.Err)
+	require.True(t, st.Kept)
+	_, err := b.Publish(t.Context(), Chunk("birch", "t", "x"))
+	require.ErrorIs(t, err, mq.ErrFull)
+	require.NoError(t, b.Full(), "the others go on")
+	publishMany(t, b, "cedar", "t", 1)
+	require.Error(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 1<<30))
+	repair()
+	require.NoError(t, b.(mq.Budgets).SetBudget(t.Context(), "birch", 1<<30))
+	require.Empty(t, b.(mq.Budgets).Unopened())
+	publishMany(t, b, "birch", "t", 1)
+	require.NoError(t, statusOf(t, b, "birch").Err)
+}
+
+func purgeOf(t *testing.T, b mq.Broker, id tenant.ID, before time.Time) uint64 {
+	t.Helper()
+	purged, err := b.(mq.Purger).Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
+	require.NoError(t, err)
+	require.NotContains(t, purged, tenant.ID("nobody"))
+	return purged[id]
+}
+
+func replayPurged(t *testing.T, s Store) {
+	b := open(t, s)
+	in, c := consume(t, b)
+	at := publishMany(t, b, "birch", "t", 10)
+	require.NoError(t, c.Ack(in.await(t, 10)[:6]...))
+	require.EqualValues(t, 6, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
+	topic := mq.Topic{Tenant: "birch", Table: "t"}
+	for _, from := range []mq.Position{{}, at[0], at[4]} {
+		first := requireGap(t, b.Replay(t.Context(), topic, from, at[9], never), mq.GapRetention)
+		require.Equal(t, at[6], first)
+		kept, err := b.FirstKept(t.Context(), topic)
+		require.NoError(t, err)
+		require.Equal(t, first, kept)
+		require.Equal(t, numbered("birch", "t", 6, 10), history(t, b, topic, first.Prev(), at[9]))
+	}
+	require.Equal(t, numbered("birch", "t", 6, 10), history(t, b, topic, at[5], at[9]))
+	require.NoError(t, c.Ack(in.list()[6:]...))
+	require.EqualValues(t, 4, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
+	first := requireGap(t, b.Replay(t.Context(), topic, at[7], at[9], never), mq.GapRetention)
+	require.True(t, first.IsZero(), "nothing is kept")
+	require.Empty(t, history(t, b, topic, at[9], at[9]))
+	b = reopen(t, s, b)
+	tail, err := b.Tail(t.Context(), topic)
+	require.NoError(t, err)
+	require.Equal(t, at[9], tail, "an empty queue remembers where it was")
+	require.True(t, at[9].Before(publishMany(t, b, "birch", "t", 1)[0]))
+}
+
+func purgeAcked(t *testing.T, s Store) {
+	b := open(t, s)
+	in, c := consume(t, b)
+	publishMany(t, b, "birch", "t", 10)
+	got := in.await(t, 10)
+	require.Zero(t, purgeOf(t, b, "birch", time.Now().Add(time.Hour)), "nothing is acknowledged")
+	require.NoError(t, c.Ack(got[0], got[1], got[3]))
+	require.Zero(t, purgeOf(t, b, "birch", time.Now().Add(-time.Hour)), "nothing is old")
+	require.EqualValues(t, 2, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
+	st := statusOf(t, b, "birch")
+	require.EqualValues(t, 8, st.Chunks)
+	require.EqualValues(t, 7, st.Pending)
+	require.False(t, st.OldestPending.IsZero())
+	require.NoError(t, c.Ack(got...))
+	b = reopen(t, s, b)
+	require.EqualValues(t, 8, purgeOf(t, b, "birch", time.Now().Add(time.Hour)), "after a restart")
+	st = statusOf(t, b, "birch")
+	require.Zero(t, st.Chunks)
+	require.Zero(t, st.Pending)
+	require.True(t, st.OldestPending.IsZero())
+}
+
+func tenantPages(t *testing.T, s Store) {
+	b := open(t, s)
+	for n := range 5 {
+		publishMany(t, b, tenant.ID(fmt.Sprint("t", n)), "t", 1)
+	}
+	park(t, b, "parked", "t", 3)
+	var all []tenant.ID
+	for after := tenant.ID(""); ; after = all[len(all)-1] {
+		page, err := b.(mq.Purger).Tenants(t.Context(), after, 4)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page), 4)
+		if len(page) == 0 {
+			break
+		}
+		all = append(all, page...)
+	}
+	require.Equal(t, []tenant.ID{"parked", "t0", "t1", "t2", "t3", "t4"}, all)
+	st := statusOf(t, b, "t3")
+	require.True(t, st.Kept)
+	require.EqualValues(t, 1, st.Chunks)
+	require.EqualValues(t, 1, st.Pending)
+	require.Positive(t, st.Bytes)
+	require.EqualValues(t, 3, statusOf(t, b, "parked").DeadLetters)
+	require.Equal(t, mq.TenantStatus{}, statusOf(t, b, "nobody"))
+}
+
+func floors(t *testing.T, s Store) {
+	b, topic := open(t, s), mq.Topic{Tenant: "birch", Table: "t"}
+	floorOf := func() (floor, inherited mq.Position) {
+		floor, inherited, err := b.(mq.Floors).Floor(t.Context(), topic)
+		require.NoError(t, err)
+		return floor, inherited
+	}
+	floor, inherited := floorOf()
+	require.True(t, floor.IsZero())
+	require.True(t, inherited.IsZero())
+	in, c := consume(t, b)
+	at := publishMany(t, b, "birch", "t", 3)
+	all := in.await(t, 3)
+	require.NoError(t, c.Ack(all[0], all[2]))
+	floor, inherited = floorOf()
+	require.Equal(t, at[0], floor, "the second is not acknowledged")
+	require.True(t, inherited.Before(at[0]), "this process wrote them all")
+	b = reopen(t, s, b)
+	floor, inherited = floorOf()
+	require.Equal(t, at[0], floor)
+	require.Equal(t, at[2], inherited)
+	in, c = consume(t, b)
+	require.NoError(t, c.Ack(in.await(t, 1)...))
+	floor, _ = floorOf()
+	require.Equal(t, at[2], floor)
+	require.NoError(t, b.Close(t.Context()))
+	_, _, err := b.(mq.Floors).Floor(t.Context(), topic)
+	require.ErrorIs(t, err, mq.ErrClosed)
+}
