@@ -62,7 +62,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func fail(stderr io.Writer, code int, err error) int {
-	fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
+	_, _ = fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
 	return code
 }
 
@@ -70,7 +70,7 @@ func fail(stderr io.Writer, code int, err error) int {
 func announce(o *options, stop *stopper, stdout, stderr io.Writer) {
 	version, err := waitReady(o, stop.done())
 	if err != nil {
-		fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
 		return
 	}
 	line := map[string]any{"http_port": o.httpPort, "pid": os.Getpid(), "version": version}

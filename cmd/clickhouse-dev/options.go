@@ -96,8 +96,11 @@ func choosePort(host string, port int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	defer func() { _ = l.Close() }()
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		port = addr.Port
+	}
+	return port, nil
 }
 
 // engineConfig is what cannot be said on the engine's command line.

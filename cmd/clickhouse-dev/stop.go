@@ -50,7 +50,7 @@ func (s *stopper) asked() bool {
 func (s *stopper) stop() {
 	s.once.Do(func() {
 		close(s.closed)
-		s.write.Close()
+		_ = s.write.Close()
 		time.AfterFunc(stopBudget, func() {
 			s.cleanup()
 			os.Exit(0)

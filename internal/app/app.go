@@ -260,7 +260,7 @@ func (a *App) closeStores(ctx context.Context) {
 	if a.pools != nil {
 		errs = append(errs, a.pools.Close(ctx))
 	}
-	errs = append(errs, a.backends.close(ctx))
+	errs = append(errs, a.closeBackends(ctx))
 	if err := errors.Join(errs...); err != nil {
 		a.logger.Error("close stores", "error", err)
 	}

@@ -37,7 +37,7 @@ type backends struct {
 	closers []func(context.Context) error
 }
 
-// openBackends makes the backends; close ends them, after a failure too. The
+// openBackends makes the backends; closeBackends ends them, after a failure too. The
 // queue on disk is opened, so that what is wrong with it refuses the start.
 func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
 	lock, err := lockDataDir(c.DataDir)
@@ -77,8 +77,8 @@ func remembers(queue mq.Publisher, lease time.Duration) error {
 	return nil
 }
 
-// run does the housekeeping of the backends until ctx ends.
-func (b *backends) run(ctx context.Context) error {
+// runBackends does the housekeeping of the backends until ctx ends.
+func (b *backends) runBackends(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(named("dedupe", func() error { return b.dedupe.Run(ctx) }))
 	group.Go(named("cache", func() error { return b.cache.Run(ctx) }))
@@ -86,8 +86,8 @@ func (b *backends) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// close ends what was opened, the last first.
-func (b *backends) close(ctx context.Context) error {
+// closeBackends ends what was opened, the last first.
+func (b *backends) closeBackends(ctx context.Context) error {
 	var errs []error
 	for _, end := range slices.Backward(b.closers) {
 		errs = append(errs, end(ctx))

@@ -48,7 +48,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
-	group.Go(func() error { return a.backends.run(serving) })
+	group.Go(func() error { return a.runBackends(serving) })
 	if a.sweeper != nil && a.config.HasRole(config.RoleSweeper) {
 		group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	}

@@ -26,16 +26,16 @@ func (e *away) Unwrap() []error { return []error{ErrAway, e.err} }
 // failure wraps a failure that is no answer of the server at addr.
 func (p *Pool) failure(ctx context.Context, addr string, err error) *Error {
 	told := ended(ctx, err)
-	verdict := transportVerdict(told)
+	kind := transportKind(told)
 	if errors.Is(told, context.Canceled) || errors.Is(told, errPoolClosed) {
-		return verdict.error(Error{Err: told}) // our side ended it
+		return kind.error(Error{Err: told}) // our side ended it
 	}
 	e := &away{what: "no answer from ClickHouse", place: p.place(addr), err: told}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		e.what, e.err = "cannot reach ClickHouse", ended(ctx, dial.Err)
 	}
-	return verdict.error(Error{Err: e})
+	return kind.error(Error{Err: e})
 }
 
 // place is an address and the setting that it comes from.
@@ -50,7 +50,7 @@ func (p *Pool) place(addr string) string {
 // the connection.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w (%v)", cause, err)
+		return fmt.Errorf("%w (%w)", cause, err)
 	}
 	return err
 }

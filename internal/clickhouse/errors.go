@@ -82,34 +82,56 @@ type verdict struct {
 	table       bool
 }
 
-var (
-	rejected      = verdict{write: ClassRejected, read: ClassRejected}
-	limited       = verdict{write: ClassRejected, read: ClassLimit}
-	slow          = verdict{write: ClassUnavailable, read: ClassLimit}
-	splittable    = verdict{write: ClassSplittable, read: ClassRejected}
-	memory        = verdict{write: ClassSplittable, read: ClassLimit}
-	totalMemory   = verdict{write: ClassSplittable, read: ClassUnavailable}
-	unavailable   = verdict{write: ClassUnavailable, read: ClassUnavailable}
-	tableBusy     = verdict{write: ClassUnavailable, read: ClassUnavailable, table: true}
-	tableDenied   = verdict{write: ClassDenied, read: ClassDenied, table: true}
-	readonlyUser  = verdict{write: ClassDenied, read: ClassDenied}
-	misconfigured = verdict{write: ClassDenied, read: ClassMisconfigured}
-	bodyTooLarge  = verdict{write: ClassSplittable, read: ClassMisconfigured}
-	unknown       = verdict{write: ClassUnknown, read: ClassUnknown}
-	misdirected   = verdict{write: ClassUnknown, read: ClassMisconfigured}
-	noPool        = verdict{write: ClassNoPool, read: ClassNoPool}
-	tooLarge      = verdict{write: ClassTooLarge, read: ClassTooLarge}
+// kind is a kind of failure that is met in several places.
+type kind int
+
+const (
+	rejected kind = iota
+	limited
+	slow
+	splittable
+	memory
+	totalMemory
+	unavailable
+	tableBusy
+	tableDenied
+	readonlyUser
+	misconfigured
+	bodyTooLarge
+	unknown
+	misdirected
+	noPool
+	tooLarge
 )
 
-// Exception codes whose verdict depends on more than the code.
+var verdicts = [...]verdict{
+	rejected:      {write: ClassRejected, read: ClassRejected},
+	limited:       {write: ClassRejected, read: ClassLimit},
+	slow:          {write: ClassUnavailable, read: ClassLimit},
+	splittable:    {write: ClassSplittable, read: ClassRejected},
+	memory:        {write: ClassSplittable, read: ClassLimit},
+	totalMemory:   {write: ClassSplittable, read: ClassUnavailable},
+	unavailable:   {write: ClassUnavailable, read: ClassUnavailable},
+	tableBusy:     {write: ClassUnavailable, read: ClassUnavailable, table: true},
+	tableDenied:   {write: ClassDenied, read: ClassDenied, table: true},
+	readonlyUser:  {write: ClassDenied, read: ClassDenied},
+	misconfigured: {write: ClassDenied, read: ClassMisconfigured},
+	bodyTooLarge:  {write: ClassSplittable, read: ClassMisconfigured},
+	unknown:       {write: ClassUnknown, read: ClassUnknown},
+	misdirected:   {write: ClassUnknown, read: ClassMisconfigured},
+	noPool:        {write: ClassNoPool, read: ClassNoPool},
+	tooLarge:      {write: ClassTooLarge, read: ClassTooLarge},
+}
+
+// Exception codes whose kind depends on more than the code.
 const (
 	codeUnknownDatabase = 81
 	codeMemoryLimit     = 241
 	codeTooManyParts    = 252
 )
 
-// verdicts lists every exception code that is not plainly "rejected".
-var verdicts = map[int]verdict{
+// exceptions lists every exception code that is not plainly "rejected".
+var exceptions = map[int]kind{
 	// Limits on one statement.
 	158: limited, // TOO_MANY_ROWS
 	159: slow,    // TIMEOUT_EXCEEDED
@@ -177,9 +199,9 @@ var verdicts = map[int]verdict{
 	codeUnknownDatabase: misconfigured, // UNKNOWN_DATABASE
 }
 
-// exceptionVerdict judges an exception. database is the pool's own: another
+// exceptionKind judges an exception. database is the pool's own: another
 // one that is unknown is the statement's mistake, not the pool's.
-func exceptionVerdict(code int, message, database string) verdict {
+func exceptionKind(code int, message, database string) kind {
 	switch code {
 	case codeTooManyParts:
 		if strings.Contains(message, "partitions for single INSERT") {
@@ -194,15 +216,12 @@ func exceptionVerdict(code int, message, database string) verdict {
 			return rejected
 		}
 	}
-	if v, ok := verdicts[code]; ok {
-		return v
-	}
-	return rejected
+	return exceptions[code] // rejected, when it is not there
 }
 
-// statusVerdict judges an HTTP status that came without an exception code: it
+// statusKind judges an HTTP status that came without an exception code: it
 // is a proxy's, or what answers is no ClickHouse.
-func statusVerdict(status int) verdict {
+func statusKind(status int) kind {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -218,8 +237,8 @@ func statusVerdict(status int) verdict {
 	return unknown
 }
 
-// transportVerdict judges a failure that is not an answer.
-func transportVerdict(err error) verdict {
+// transportKind judges a failure that is not an answer.
+func transportKind(err error) kind {
 	var network net.Error
 	switch {
 	case errors.Is(err, ErrNoPool):
@@ -233,7 +252,8 @@ func transportVerdict(err error) verdict {
 	return unknown
 }
 
-func (v verdict) error(e Error) *Error {
+func (k kind) error(e Error) *Error {
+	v := verdicts[k]
 	e.Class, e.read, e.table = v.write, v.read, v.table
 	return &e
 }
@@ -246,9 +266,9 @@ func judge(err error) verdict {
 	}
 	var native *ch.Exception
 	if errors.As(err, &native) {
-		return exceptionVerdict(int(native.Code), native.Message, "")
+		return verdicts[exceptionKind(int(native.Code), native.Message, "")]
 	}
-	return transportVerdict(err)
+	return verdicts[transportKind(err)]
 }
 
 // verdict is what e means. One that was not made here tells only its class.

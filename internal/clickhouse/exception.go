@@ -42,7 +42,7 @@ func (p *Pool) readException(resp *http.Response) *Error {
 	if code != 0 {
 		return p.exception(code, message, resp.StatusCode)
 	}
-	e := statusVerdict(resp.StatusCode).error(Error{
+	e := statusKind(resp.StatusCode).error(Error{
 		Status: resp.StatusCode, Err: err,
 		Message: "answered with status " + resp.Status + " and no exception code",
 	})
@@ -52,7 +52,7 @@ func (p *Pool) readException(resp *http.Response) *Error {
 // exception is the failure that ClickHouse itself reports.
 func (p *Pool) exception(code int, message string, status int) *Error {
 	message = p.scrub(message)
-	return exceptionVerdict(code, message, p.config.Database).error(Error{Code: code, Message: message, Status: status})
+	return exceptionKind(code, message, p.config.Database).error(Error{Code: code, Message: message, Status: status})
 }
 
 // scrub keeps our password out of a message, should ClickHouse ever quote it.

@@ -39,7 +39,7 @@ func (p *Pool) insert(ctx context.Context, q Request) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxExceptionBytes))
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Durati
 	if err := of.acquire(ctx); err != nil {
 		err = ended(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
 		done()
-		return nil, transportVerdict(err).error(Error{Err: err})
+		return nil, transportKind(err).error(Error{Err: err})
 	}
 	release := func() { of.release(); done() }
 	resp, err := p.send(ctx, q)
@@ -92,7 +92,7 @@ func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Durati
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get(headerExceptionCode) != "" {
 		defer release()
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()
 		return nil, p.readException(resp)
 	}
 	return &Response{

@@ -37,7 +37,7 @@ func (p *Pool) EachRow(ctx context.Context, sql string, columns int, take func(r
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.Format != rowFormat {
 		return p.notClickHouse("answered in the format %q, not %s", resp.Format, rowFormat)
 	}

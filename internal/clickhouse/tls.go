@@ -63,10 +63,10 @@ func (t TLS) stamp() string {
 		}
 		info, err := os.Stat(file)
 		if err != nil {
-			fmt.Fprintf(&stamp, "%v;", err)
+			_, _ = fmt.Fprintf(&stamp, "%v;", err)
 			continue
 		}
-		fmt.Fprintf(&stamp, "%d %d;", info.Size(), info.ModTime().UnixNano())
+		_, _ = fmt.Fprintf(&stamp, "%d %d;", info.Size(), info.ModTime().UnixNano())
 	}
 	return stamp.String()
 }
@@ -78,7 +78,7 @@ func (t TLS) load(host string) (secured, error) {
 		c.ServerName = t.ServerName
 	}
 	digest := sha256.New()
-	fmt.Fprintf(digest, "%v\x00%s\x00%v\x00", t.Enabled, t.ServerName, t.InsecureSkipVerify)
+	_, _ = fmt.Fprintf(digest, "%v\x00%s\x00%v\x00", t.Enabled, t.ServerName, t.InsecureSkipVerify)
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {

@@ -39,7 +39,7 @@ func (l *loader) backends() {
 	api, ingest, sweeper := c.HasRole(RoleAPI), c.HasRole(RoleIngest), c.HasRole(RoleSweeper)
 	nats := c.MQ.Backend == "nats"
 	switch {
-	case !nats && !(api && ingest && sweeper):
+	case !nats && (!api || !ingest || !sweeper):
 		l.faultf("roles: the embedded queue lives in one process, which needs all of api, ingest and sweeper; name all three, or change mq.backend")
 	case nats && sweeper && !api && !ingest:
 		l.faultf("roles: sweeper alone has nothing to do on nats, whose streams expire by themselves; add api or ingest")

@@ -12,7 +12,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// ErrNoAnswer: no process that writes the table answered.
+// ErrNoAnswer says that no process that writes the table answered.
 var ErrNoAnswer = errors.New("no process that writes the table answers")
 
 // Notice is one of the types below.

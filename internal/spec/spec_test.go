@@ -95,8 +95,9 @@ func TestValuesAreHeldToTheirFields(t *testing.T) {
 		`{"key": "123456789"}`:                                   `key: want at most 8 bytes, not 9`,
 		`{"hidden": 1}`:                                          `hidden: unknown key`,
 	} {
-		_, found := decode(t, text)
+		d, found := decode(t, text)
 		assert.Equal(t, []string{want}, found, text)
+		assert.Zero(t, d.hidden)
 	}
 	d, found := decode(t, `{"listener": {"wait": 2, "tables": {"t": {"wait": 3, "name": "n"}}}, "limits": {"bytes": 0.5, "share": 1}}`)
 	assert.Empty(t, found)

@@ -13,13 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrNoMessage: the stream holds no message that the read asks for, or it
+// ErrNoMessage says that the stream holds no message that the read asks for, or it
 // cannot read the one it holds; the server does not tell which.
 var ErrNoMessage = errors.New("no such message")
 
 const (
-	// ReadBytes bounds one read from a stream, ReadBatch its messages.
+	// ReadBytes bounds one read from a stream.
 	ReadBytes = 1 << 20
+	// ReadBatch is that bound in messages.
 	ReadBatch = 256
 	// APITimeout bounds one request to the server.
 	APITimeout = 5 * time.Second

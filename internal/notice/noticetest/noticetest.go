@@ -55,12 +55,12 @@ func Run(t *testing.T, open func(t *testing.T) *Subject) {
 	})
 }
 
-var pages = mq.Topic{Tenant: "birch", Table: "pages"}
+func pages() mq.Topic { return mq.Topic{Tenant: "birch", Table: "pages"} }
 
 // written is a notice that can be told from others.
 func written(n int) notice.Written {
 	return notice.Written{
-		Topic: pages, Inserted: n, Settled: []mq.Position{mq.NewPosition(1, uint64(n))},
+		Topic: pages(), Inserted: n, Settled: []mq.Position{mq.NewPosition(1, uint64(n))},
 		Parked: []notice.ParkedRow{{Chunk: mq.NewPosition(1, uint64(n)), Row: 3, Code: "469", Message: "no"}},
 	}
 }
@@ -242,11 +242,11 @@ func slow(t *testing.T, s *Subject) {
 func questions(t *testing.T, s *Subject) {
 	owner := s.Buses[len(s.Buses)-1]
 	owner.Answer(func(topic mq.Topic) (notice.Progress, bool) {
-		return notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, topic == pages
+		return notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, topic == pages()
 	})
 	start(t, s)
 	for i, b := range s.Buses {
-		p, err := b.Progress(t.Context(), pages)
+		p, err := b.Progress(t.Context(), pages())
 		require.NoError(t, err)
 		assert.Equal(t, notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, p, "asked by process %d", i)
 		_, err = b.Progress(t.Context(), mq.Topic{Tenant: "birch", Table: "others"})
