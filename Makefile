@@ -9,7 +9,7 @@ TEST_ENV  := env -u WH_CONFIG -u WH_SETTINGS_DIR -u WH_DATA_DIR
 TIMEOUT   ?= 15m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench generate clean
+.PHONY: help run build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench bench-compare generate clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ fuzz: ## Each fuzz target for 10 seconds
 
 bench: build ## The benchmarks, whose tables stand in docs/benchmarks.md
 	$(GO) test -count=1 -timeout 30m -run 'Benchmarks$$' ./tests/bench/... -args -write
+
+bench-compare: ## This version beside another one, in turns (BASE=revision)
+	@./scripts/bench-compare.sh
 
 generate: ## Write everything generated again: reference pages, schemas, config.yaml
 	$(GO) test -count=1 ./internal/config ./internal/settings -run 'Current$$' -update

@@ -58,7 +58,12 @@ type desk struct {
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	d := &desk{clickhouse: harness.StartClickHouse(t, binaries.Dir(t))}
+	return newDeskOn(t, harness.StartClickHouse(t, binaries.Dir(t)))
+}
+
+func newDeskOn(t testing.TB, clickhouse *harness.ClickHouse) *desk {
+	t.Helper()
+	d := &desk{clickhouse: clickhouse}
 	d.clickhouse.Must(t, "CREATE TABLE events "+eventTable)
 	d.clickhouse.Must(t, fmt.Sprintf(`INSERT INTO events SELECT generateUUIDv4(), concat('s-', hex(sipHash64(number))), number %% 1000,
 		['view','click','cart','buy'][number %% 4 + 1], concat('/products/', toString(number %% 300), '/reviews'), NULL, 'DE', number %% 60000,

@@ -19,8 +19,10 @@ import (
 // over its restarts.
 type ClickHouse struct {
 	HTTPPort int
-	bin, dir string
-	process  *Process
+	// NativePort is that of the native protocol, 0 when it is not spoken.
+	NativePort int
+	bin, dir   string
+	process    *Process
 }
 
 // StartClickHouse runs one for this test.
@@ -31,11 +33,31 @@ func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 	return c
 }
 
+// StartNativeClickHouse runs one that speaks the native protocol too, as
+// early versions of the server need it.
+func StartNativeClickHouse(t testing.TB, bin string) *ClickHouse {
+	t.Helper()
+	c := &ClickHouse{HTTPPort: FreePort(t), NativePort: FreePort(t), bin: bin, dir: t.TempDir()}
+	c.Start(t)
+	return c
+}
+
+// Addr is what `clickhouse.addr` says of it.
+func (c *ClickHouse) Addr() string {
+	if c.NativePort == 0 {
+		return "127.0.0.1"
+	}
+	return "127.0.0.1:" + strconv.Itoa(c.NativePort)
+}
+
 // Start runs it again after Stop or Kill.
 func (c *ClickHouse) Start(t testing.TB) {
 	t.Helper()
-	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), "--die-with-parent",
-		"--path="+c.dir, "--http-port="+strconv.Itoa(c.HTTPPort))
+	args := []string{"--die-with-parent", "--path=" + c.dir, "--http-port=" + strconv.Itoa(c.HTTPPort)}
+	if c.NativePort != 0 {
+		args = append(args, "--tcp-port="+strconv.Itoa(c.NativePort))
+	}
+	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), args...)
 	Eventually(t, 60*time.Second, func() error {
 		select {
 		case <-c.process.Exited():

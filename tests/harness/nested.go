@@ -27,7 +27,7 @@ func NewNested(t testing.TB, o ServerOptions, tenants ...string) *Server {
 func (s *Server) WriteTenant(t testing.TB, tenant string, more map[string]string) {
 	t.Helper()
 	config := map[string]json.RawMessage{"clickhouse": json.RawMessage(fmt.Sprintf(
-		`{"addr":"127.0.0.1","http_port":%d}`, s.options.ClickHouse.HTTPPort))}
+		`{"addr":%q,"http_port":%d}`, s.options.ClickHouse.Addr(), s.options.ClickHouse.HTTPPort))}
 	for _, sections := range []map[string]string{s.options.Config, more} {
 		for key, value := range sections {
 			config[key] = json.RawMessage(value)

@@ -56,7 +56,7 @@ func StartServer(t testing.TB, o ServerOptions) *Server {
 func (s *Server) WriteSettings(t testing.TB) {
 	t.Helper()
 	config := map[string]json.RawMessage{"clickhouse": json.RawMessage(fmt.Sprintf(
-		`{"addr":"127.0.0.1","http_port":%d}`, s.options.ClickHouse.HTTPPort))}
+		`{"addr":%q,"http_port":%d}`, s.options.ClickHouse.Addr(), s.options.ClickHouse.HTTPPort))}
 	for key, value := range s.options.Config {
 		config[key] = json.RawMessage(value)
 	}
