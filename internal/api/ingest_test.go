@@ -24,7 +24,7 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
-func TestC015_CompressedRequestBody(t *testing.T) {
+func TestCompressedRequestBody(t *testing.T) {
 	rig := newRig(t, writerPolicy)
 	url := rig.serve(t) + "/v1/ingest?table=pages"
 	encoder, err := zstd.NewWriter(nil)
@@ -73,7 +73,7 @@ func TestBodiesAreLimitedOnceDecoded(t *testing.T) {
 	}
 }
 
-func TestC017_MediaTypes(t *testing.T) {
+func TestMediaTypes(t *testing.T) {
 	rig := newRig(t, writerPolicy)
 	url := rig.serve(t) + "/v1/ingest?table=pages"
 	lines := `{"event_id":"1","page":"/1"}` + "\n" + `{"event_id":"2","page":"/2"}`
@@ -136,7 +136,7 @@ func TestDelimitedBodies(t *testing.T) {
 	}
 }
 
-func TestC005_EmptyBodiesAndEmptyBatches(t *testing.T) {
+func TestEmptyBodiesAndEmptyBatches(t *testing.T) {
 	rig := newRig(t, writerPolicy)
 	url := rig.serve(t) + "/v1/ingest?table=pages"
 	for _, test := range []struct {
@@ -201,7 +201,7 @@ func TestQueueFailuresSayWhenToComeBack(t *testing.T) {
 	}
 }
 
-func TestC106_NoPolicyAtAll(t *testing.T) {
+func TestNoPolicyAtAll(t *testing.T) {
 	rig := newRig(t, "{}")
 	url := rig.serve(t)
 	for _, headers := range [][]string{{}, {"Authorization", "Operator " + testOperatorKey}} {

@@ -288,7 +288,7 @@ func TestRecoveredPanicIsAnAnswer(t *testing.T) {
 	require.Equal(t, "internal", a.json(t)["code"])
 }
 
-func TestC131_TenantHeaderForms(t *testing.T) {
+func TestTenantHeaderForms(t *testing.T) {
 	url := newRig(t, writerPolicy).serve(t) + "/v1/ingest?table=pages"
 	for value, want := range map[string]struct {
 		status int
@@ -316,7 +316,7 @@ func TestC131_TenantHeaderForms(t *testing.T) {
 	require.Equal(t, "tenant.invalid", twice.json(t)["code"])
 }
 
-func TestC120_PreflightOfAListedAndAnotherOrigin(t *testing.T) {
+func TestPreflightOfAListedAndAnotherOrigin(t *testing.T) {
 	url := newRig(t, writerPolicy).serve(t)
 	ask := []string{"Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "authorization, last-event-id, x-tenant-id, cache-control"}
 	a := send(t, "OPTIONS", url+"/v1/stream", "", append(ask, "Origin", "https://app.example.test")...)

@@ -24,8 +24,8 @@ func at(addr, database string) *settings.Snapshot {
 	return &settings.Snapshot{Config: c}
 }
 
-// C144: tenants on one server see each other's writes.
-func TestC144_WritesAreToldToTenantsOnTheServer(t *testing.T) {
+// Tenants on one server see each other's writes.
+func TestWritesAreToldToTenantsOnTheServer(t *testing.T) {
 	served := map[tenant.ID]*settings.Snapshot{
 		"birch": at("db.example:9000", "shared"), "cedar": at("DB.example.:9000", "shared"), "other": at("db.example:9000", "own"),
 		"elm": at("elsewhere:9000", "shared"), "fir": at("localhost:9000", "shared"), "oak": at("127.0.0.1:9000", "shared"),

@@ -170,7 +170,7 @@ func TestRoleClaim(t *testing.T) {
 	}
 }
 
-func TestC133_TheAlgorithmOfATokenIsNotTrusted(t *testing.T) {
+func TestTheAlgorithmOfATokenIsNotTrusted(t *testing.T) {
 	snap := snapshot(t)
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
@@ -225,7 +225,7 @@ func TestWithoutASecretEveryTokenIsBad(t *testing.T) {
 	}
 }
 
-func TestC139_TwoCredentialsInOneRequest(t *testing.T) {
+func TestTwoCredentialsInOneRequest(t *testing.T) {
 	snap := snapshot(t)
 	viewer := sign(t, jwt.MapClaims{"role": "viewer"})
 	analyst := sign(t, jwt.MapClaims{"role": "analyst"})

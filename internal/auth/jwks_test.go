@@ -58,7 +58,7 @@ func TestEveryAlgorithmOfAKeySet(t *testing.T) {
 	}
 }
 
-func TestC133_AKeySetDoesNotTrustTheHeader(t *testing.T) {
+func TestAKeySetDoesNotTrustTheHeader(t *testing.T) {
 	private, other := rsaKey(t), rsaKey(t)
 	r := start(t, newKeyServer(t, setOf(t, jwkOf(t, "a", private))).URL, quick()).ready()
 	der, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
@@ -198,7 +198,7 @@ func TestATokenOfAnotherTenantDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestC134_SigningKeyRotates(t *testing.T) {
+func TestSigningKeyRotates(t *testing.T) {
 	a, b := rsaKey(t), ecKey(t, elliptic.P256())
 	server := newKeyServer(t, setOf(t, jwkOf(t, "a", a)))
 	timing := quick()
@@ -222,7 +222,7 @@ func TestC134_SigningKeyRotates(t *testing.T) {
 	eventually(t, "the end of the replaced key", func() bool { return r.role(byB) == "" })
 }
 
-func TestC134_AnUnknownKeyIsFetchedWithTheRequestThatNamesIt(t *testing.T) {
+func TestAnUnknownKeyIsFetchedWithTheRequestThatNamesIt(t *testing.T) {
 	a, b := edKey(t), edKey(t)
 	server := newKeyServer(t, setOf(t, jwkOf(t, "a", a)))
 	r := start(t, server.URL, quick()).ready()
@@ -251,7 +251,7 @@ func TestUnknownKeysAreFetchedAtALimitedRate(t *testing.T) {
 	assert.EqualValues(t, 1, server.fetches.Load(), "a bad signature by a known key asks for nothing")
 }
 
-func TestC136_KeyServerNotReachable(t *testing.T) {
+func TestKeyServerNotReachable(t *testing.T) {
 	private := rsaKey(t)
 	set := setOf(t, jwkOf(t, "a", private))
 	address := freePort(t)

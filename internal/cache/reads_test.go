@@ -106,7 +106,7 @@ func TestColdQuestionIsAskedOnce(t *testing.T) {
 	assert.Equal(t, 1, testutil.CollectAndCount(r.registry, "wavehouse_cache_reads_total")/3)
 }
 
-func TestC143_FirstCallerLeaves(t *testing.T) {
+func TestFirstCallerLeaves(t *testing.T) {
 	r, s := newRig(t), newSlow()
 	first, leave := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
@@ -135,7 +135,7 @@ func TestC143_FirstCallerLeaves(t *testing.T) {
 	_ = running
 }
 
-func TestC143_AllCallersLeave(t *testing.T) {
+func TestAllCallersLeave(t *testing.T) {
 	r, s := newRig(t), newSlow()
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan error, 10)
@@ -160,7 +160,7 @@ func TestC143_AllCallersLeave(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 }
 
-func TestC141_WriteWhileTheQueryRuns(t *testing.T) {
+func TestWriteWhileTheQueryRuns(t *testing.T) {
 	r, s := newRig(t), newSlow()
 	first := make(chan error, 1)
 	go func() {

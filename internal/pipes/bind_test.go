@@ -57,7 +57,7 @@ func TestValuesAreTypedAndBound(t *testing.T) {
 	assert.Empty(t, st.Params)
 }
 
-func TestC109_ValuesOfAnotherTypeAreRefused(t *testing.T) {
+func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	for _, c := range []struct{ typ, query, body, want string }{
 		{"number", "x=1%20OR%201=1", "", `parameter x: want a number, not "1 OR 1=1"`},
 		{"number", "x=1)%3BDROP%20TABLE%20t", "", `parameter x: want a number, not "1);DROP TABLE t"`},

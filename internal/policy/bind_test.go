@@ -141,7 +141,7 @@ func TestVisible(t *testing.T) {
 }
 
 // A claim that says nothing shows no row, whatever is made of it.
-func TestC095_AClaimThatSaysNothing(t *testing.T) {
+func TestAClaimThatSaysNothing(t *testing.T) {
 	table := pages()
 	conditions := []string{
 		`{"org": {"%s": "{{ jwt.x }}"}}`, `{"_not": {"org": {"%s": "{{ jwt.x }}"}}}`, `{"_or": [{"org": {"_neq": "no"}}, {"org": {"%s": "{{ jwt.x }}"}}]}`,
@@ -175,7 +175,7 @@ func TestC095_AClaimThatSaysNothing(t *testing.T) {
 	}
 }
 
-func TestC101_ALongNumericClaim(t *testing.T) {
+func TestALongNumericClaim(t *testing.T) {
 	table := pages()
 	b := filterGrant(t, `{"tenant": {"_eq": "{{ jwt.id }}"}}`).Bind(claims(t, `{"id": 9007199254740993}`), table)
 	assert.Equal(t, "yes", sees(t, b, table, `{"tenant": 9007199254740993}`))
@@ -183,7 +183,7 @@ func TestC101_ALongNumericClaim(t *testing.T) {
 }
 
 // A filter that does not fit the table shows nothing and says why.
-func TestC103_AFilterThatDoesNotFit(t *testing.T) {
+func TestAFilterThatDoesNotFit(t *testing.T) {
 	for filter, why := range map[string]string{
 		`{"lost": {"_eq": "x"}}`:                                                `no column "lost"`,
 		`{"lost": {"_is_null": true}}`:                                          `no column "lost"`,

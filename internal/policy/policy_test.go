@@ -158,7 +158,7 @@ func TestAdminRole(t *testing.T) {
 	assert.ErrorIs(t, err, policy.ErrNoGrant)
 }
 
-func TestC106_NoPolicyDeniesEveryone(t *testing.T) {
+func TestNoPolicyDeniesEveryone(t *testing.T) {
 	p, faults, warnings := compile(t, `{}`, "viewer")
 	require.Empty(t, faults)
 	require.Len(t, warnings, 1, "validate says that there is no policy")

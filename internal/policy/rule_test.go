@@ -10,7 +10,7 @@ import (
 
 // A rule that is misspelled, that says nothing or that can never be resolved
 // may never load as "no rule".
-func TestC098_FaultsOfRowRules(t *testing.T) {
+func TestFaultsOfRowRules(t *testing.T) {
 	const filter, check = "tables.t.viewer.select.filter", "tables.t.viewer.insert.check"
 	filters := func(rule string) string { return `{"select": {"filter": ` + rule + `}}` }
 	checks := func(rule string) string { return `{"insert": {"check": ` + rule + `}}` }

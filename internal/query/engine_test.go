@@ -71,7 +71,7 @@ func TestOnTheEngine(t *testing.T) {
 		{"fn":"stddev_pop","column":"n"},{"fn":"stddev_samp","column":"n"},{"fn":"var_pop","column":"n"},{"fn":"var_samp","column":"n"}]}`))
 }
 
-func TestC080_AnAliasNeverChangesWhichRowsCount(t *testing.T) {
+func TestAnAliasNeverChangesWhichRowsCount(t *testing.T) {
 	e := startEngine(t)
 	table := e.pages(t, 20)
 	for _, alias := range []string{
@@ -95,7 +95,7 @@ func TestC080_AnAliasNeverChangesWhichRowsCount(t *testing.T) {
 	}
 }
 
-func TestC083_TimeRangeOnEveryKindOfTime(t *testing.T) {
+func TestTimeRangeOnEveryKindOfTime(t *testing.T) {
 	e := startEngine(t)
 	e.Exec(t, "CREATE TABLE times (ts DateTime64(3,'UTC'), plain DateTime, zoned DateTime('Asia/Kolkata'), nano Nullable(DateTime64(9)), d Date, d32 Date32, k Int8) ENGINE = MergeTree ORDER BY ts")
 	e.Exec(t, "INSERT INTO times SELECT addMilliseconds(toDateTime64('2026-01-01 00:00:00.250', 3, 'UTC'), number * 500) AS t, t, t, t, toDate(t, 'UTC'), toDate(t, 'UTC'), number FROM numbers(2)")
@@ -120,7 +120,7 @@ func TestC083_TimeRangeOnEveryKindOfTime(t *testing.T) {
 	}
 }
 
-func TestC086_AnAliasNamedLikeAColumn(t *testing.T) {
+func TestAnAliasNamedLikeAColumn(t *testing.T) {
 	e := startEngine(t)
 	table := e.pages(t, 8)
 	everything := policy.OperatorSelect()
@@ -132,7 +132,7 @@ func TestC086_AnAliasNamedLikeAColumn(t *testing.T) {
 		`{"aggregations":[{"fn":"count","alias":"page"}],"filters":[{"column":"page","op":"neq","value":"8"}]}`))
 }
 
-func TestC087_NeverMoreRowsThanTheRoleMay(t *testing.T) {
+func TestNeverMoreRowsThanTheRoleMay(t *testing.T) {
 	e := startEngine(t)
 	table := e.pages(t, 20)
 	grant := grantOf(t, policy.SelectDocument{MaxRows: 5})
@@ -143,7 +143,7 @@ func TestC087_NeverMoreRowsThanTheRoleMay(t *testing.T) {
 	assert.Empty(t, e.rows(t, table, grant, `{"columns":["n"],"offset":999999999999999999999}`))
 }
 
-func TestC090_NaNAndInfinityAreNull(t *testing.T) {
+func TestNaNAndInfinityAreNull(t *testing.T) {
 	e := startEngine(t)
 	e.Exec(t, "CREATE TABLE floats (k Int8, f Float64) ENGINE = MergeTree ORDER BY k")
 	e.Exec(t, "INSERT INTO floats VALUES (1, nan), (2, inf), (3, -inf), (4, 0.5)")
@@ -158,7 +158,7 @@ func TestC090_NaNAndInfinityAreNull(t *testing.T) {
 	assert.Empty(t, e.rows(t, table, everything, `{"columns":["k"],"filters":[{"column":"f","op":"eq","value":"NaN"}]}`))
 }
 
-func TestC093_NumbersKeepTheirDigits(t *testing.T) {
+func TestNumbersKeepTheirDigits(t *testing.T) {
 	e := startEngine(t)
 	e.Exec(t, "CREATE TABLE digits (u64 UInt64, i64 Int64, d18 Decimal(18,2), d38 Decimal(38,18), u256 UInt256) ENGINE = MergeTree ORDER BY u64")
 	e.Exec(t, "INSERT INTO digits VALUES (18446744073709551615, -9223372036854775808, 1.10, 12345678901234567890.123456789012345678, 115792089237316195423570985008687907853269984665640564039457584007913129639935)")

@@ -14,7 +14,7 @@ import (
 
 func replace(body, name string) string { return strings.ReplaceAll(body, "%", name) }
 
-func TestC081_SelectingNothingAndTheStar(t *testing.T) {
+func TestSelectingNothingAndTheStar(t *testing.T) {
 	grant := grantOf(t, policy.SelectDocument{AllowColumns: []string{"event_id", "page"}})
 	for _, body := range []string{`{}`, `{"columns":[]}`, `{"columns":["*"]}`} {
 		_, err := build(pages(), grant, body)
@@ -25,7 +25,7 @@ func TestC081_SelectingNothingAndTheStar(t *testing.T) {
 	assert.Equal(t, "SELECT wh.`event_id` AS `event_id`, wh.`page` AS `page` FROM `pages` AS wh LIMIT 1000 FORMAT JSONEachRow", s.SQL)
 }
 
-func TestC084_TimeRangesThatMeanNothing(t *testing.T) {
+func TestTimeRangesThatMeanNothing(t *testing.T) {
 	for _, c := range []struct{ rang, names string }{
 		{`{"column":"ts"}`, "since"},
 		{`{"column":"ts","since":"yesterday"}`, "time_range.since"},
@@ -54,7 +54,7 @@ func TestC084_TimeRangesThatMeanNothing(t *testing.T) {
 	assert.Equal(t, "2026-01-02 00:00:00.000", s.Params["p0"])
 }
 
-func TestC086_RepeatedOutputNames(t *testing.T) {
+func TestRepeatedOutputNames(t *testing.T) {
 	for _, body := range []string{
 		`{"columns":["page"],"aggregations":[{"fn":"count","column":"*","alias":"page"}],"group_by":["page"]}`,
 		`{"columns":["page","page"]}`,
@@ -68,7 +68,7 @@ func TestC086_RepeatedOutputNames(t *testing.T) {
 	}
 }
 
-func TestC087_Limits(t *testing.T) {
+func TestLimits(t *testing.T) {
 	grant := grantOf(t, policy.SelectDocument{MaxRows: 5})
 	for limit, want := range map[string]string{
 		"0": "LIMIT 0", "1": "LIMIT 1", "5": "LIMIT 5", "6": "LIMIT 5", "null": "LIMIT 5",
@@ -87,7 +87,7 @@ func TestC087_Limits(t *testing.T) {
 	}
 }
 
-func TestC094_TypingErrorsInTheDocument(t *testing.T) {
+func TestTypingErrorsInTheDocument(t *testing.T) {
 	for _, body := range []string{
 		`{"column":["page"]}`, `{"colums":["page"]}`, `{"columns":["page"],"columns":["secret"]}`, `null`, `[]`, ``, ` `,
 		`{"columns":"page"}`, `{"columns":[1]}`, `{"columns":null}`, `{"select_all":1}`, `{"columns":["page"]} {}`, `{"columns":["page"],}`,

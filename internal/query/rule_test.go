@@ -66,7 +66,7 @@ func TestTheSQLOfARowRule(t *testing.T) {
 	assert.Equal(t, "0", sql, "a claim that is missing")
 }
 
-func TestC103_ARowRuleThatDoesNotFitRefusesTheQuery(t *testing.T) {
+func TestARowRuleThatDoesNotFitRefusesTheQuery(t *testing.T) {
 	grant := grantOf(t, policy.SelectDocument{Filter: json.RawMessage(`{"org":{"_eq":"birch"}}`)})
 	renamed := tableOf("pages", nil, "event_id", "String", "org2", "String")
 	retyped := tableOf("pages", nil, "event_id", "String", "org", "FixedString(9)")
@@ -165,7 +165,7 @@ func TestNoClauseWidensTheRowFilter(t *testing.T) {
 	assert.Greater(t, answered, 30)
 }
 
-func TestC080_AnAliasNeverSwallowsTheRowFilter(t *testing.T) {
+func TestAnAliasNeverSwallowsTheRowFilter(t *testing.T) {
 	e := startEngine(t)
 	table := e.pages(t, 20)
 	for _, alias := range []string{"k WHERE 1=0 AND q", "Sum order by area", "x LIMIT 1", "a`b", "org", "wh", "wh.org", "pages.org", "pages", "`wh`.`org`", "p0", "{p0:String}", "'cedar'"} {

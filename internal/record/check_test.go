@@ -51,7 +51,7 @@ func outcomes(t *testing.T, table *Table, f InputFormat, body string, o DecodeOp
 	return all
 }
 
-func TestC100_ACheckFillsAndEnforces(t *testing.T) {
+func TestACheckFillsAndEnforces(t *testing.T) {
 	table := checked()
 	o := DecodeOptions{Checks: []Check{{Column: 1, Allowed: encodedAs(t, table, 1, `"birch"`), Stamp: true}}}
 	assert.Equal(t, []string{
@@ -68,7 +68,7 @@ func TestC100_ACheckFillsAndEnforces(t *testing.T) {
 `, o))
 }
 
-func TestC018_ARepeatedKeyNeverSlipsPastACheck(t *testing.T) {
+func TestARepeatedKeyNeverSlipsPastACheck(t *testing.T) {
 	table := checked()
 	o := DecodeOptions{Checks: []Check{{Column: 1, Allowed: encodedAs(t, table, 1, `"birch"`), Stamp: true}}}
 	for _, body := range []string{

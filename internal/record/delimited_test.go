@@ -27,7 +27,7 @@ func shown(all []decoded) []string {
 	return list
 }
 
-func TestC008_TSVWithWindowsLines(t *testing.T) {
+func TestTSVWithWindowsLines(t *testing.T) {
 	all := decodeAll(t, pages(), TSV, "event_id\tpage\tn\r\ng1\t/a\t5\r\ng2\t/b\t6\r", DecodeOptions{})
 	assert.Equal(t, []string{`{"event_id":"g1","page":"/a","n":5}`, `{"event_id":"g2","page":"/b","n":6}`}, shown(all))
 	all = decodeAll(t, pages(), TSV, "event_id\tpage\r\ng1\t/a\r\n", DecodeOptions{})
@@ -36,7 +36,7 @@ func TestC008_TSVWithWindowsLines(t *testing.T) {
 	assert.Equal(t, []string{`{"event_id":"g1","page":"/a"}`, `{"event_id":"g2","page":"/b"}`}, shown(all))
 }
 
-func TestC009_QuotedCSVFields(t *testing.T) {
+func TestQuotedCSVFields(t *testing.T) {
 	body := "event_id,page,org\nh1,\"two\nlines\",\"a \"\"q\"\", b\"\nh2,/b,z"
 	all := decodeAll(t, pages(), CSV, body, DecodeOptions{})
 	assert.Equal(t, []string{`{"event_id":"h1","page":"two\nlines","org":"a \"q\", b"}`, `{"event_id":"h2","page":"/b","org":"z"}`}, shown(all))
@@ -46,13 +46,13 @@ func TestC009_QuotedCSVFields(t *testing.T) {
 	assert.Equal(t, "n", all[1].Err.Column)
 }
 
-func TestC011_SemicolonsInCSV(t *testing.T) {
+func TestSemicolonsInCSV(t *testing.T) {
 	fault := bodyFault(t, CSV, "event_id;page;n\ni1;/a;2\n")
 	assert.Equal(t, CodeUnknownColumn, fault.Code)
 	assert.Contains(t, fault.Message, `"event_id;page;n"`)
 }
 
-func TestC012_TooManyAndTooFewFields(t *testing.T) {
+func TestTooManyAndTooFewFields(t *testing.T) {
 	for format, separator := range map[InputFormat]string{CSV: ",", TSV: "\t"} {
 		body := strings.ReplaceAll("event_id,page,n\nj1,/a,1\nj2,/b,2,extra\nj3,/c\nj4,/d,4", ",", separator)
 		all := decodeAll(t, pages(), format, body, DecodeOptions{})
@@ -62,7 +62,7 @@ func TestC012_TooManyAndTooFewFields(t *testing.T) {
 	}
 }
 
-func TestC014_HeaderLines(t *testing.T) {
+func TestHeaderLines(t *testing.T) {
 	for format, separator := range map[InputFormat]string{CSV: ",", TSV: "\t"} {
 		body := func(text string) string { return strings.ReplaceAll(text, ",", separator) }
 		all := decodeAll(t, pages(), format, body("page,event_id\n/a,l1\n"), DecodeOptions{})
@@ -87,7 +87,7 @@ func TestWithoutHeaderFieldsAreAllColumnsThatMayBeSent(t *testing.T) {
 	}
 }
 
-func TestC006_ByteOrderMarkInFrontOfAHeader(t *testing.T) {
+func TestByteOrderMarkInFrontOfAHeader(t *testing.T) {
 	const mark = "\xEF\xBB\xBF"
 	for _, header := range []string{"event_id,page", `"event_id",page`} {
 		assert.Equal(t, []string{`{"event_id":"e1","page":"/bom"}`}, shown(decodeAll(t, pages(), CSV, mark+header+"\ne1,/bom\n", DecodeOptions{})))
@@ -97,7 +97,7 @@ func TestC006_ByteOrderMarkInFrontOfAHeader(t *testing.T) {
 	assert.Equal(t, CodeBodyEmpty, bodyFault(t, CSV, mark).Code)
 }
 
-func TestC021_DelimitedBytesThatAreNotUTF8(t *testing.T) {
+func TestDelimitedBytesThatAreNotUTF8(t *testing.T) {
 	for _, bad := range []string{"ab\xFFc", "\xED\xA0\x80", "\xC0\xAF"} {
 		all := decodeAll(t, pages(), CSV, "event_id,page\nq0,é\nq1,"+bad+"\nq2,\""+bad+"\"\nq3,/\n", DecodeOptions{})
 		require.Equal(t, []string{"", CodeMalformed, CodeMalformed, ""}, codes(all))
@@ -108,7 +108,7 @@ func TestC021_DelimitedBytesThatAreNotUTF8(t *testing.T) {
 	assert.Equal(t, CodeBodyMalformed, bodyFault(t, CSV, "event_id\xFF\nx\n").Code)
 }
 
-func TestC023_DeepFieldsAndAbsurdNumbers(t *testing.T) {
+func TestDeepFieldsAndAbsurdNumbers(t *testing.T) {
 	table := Compile("t", columns("id String", "a Array(Array(UInt8)) DEFAULT []", "n Int64 DEFAULT 0", "f Float64 DEFAULT 0"), time.UTC)
 	deep := strings.Repeat("[", 200_000)
 	body := "id,a,n,f\nr1," + deep + ",,\nr2,\"" + deep + strings.Repeat("]", 200_000) + "\",,\nr3,," + strings.Repeat("9", 100_000) + ",\nr4,,,1e999999999\nr5,\"[[1],['" + strings.Repeat(`\\'`, 100_000) + "']]\",,\nok,[],1,1\n"
@@ -119,7 +119,7 @@ func TestC023_DeepFieldsAndAbsurdNumbers(t *testing.T) {
 	}
 }
 
-func TestC025_DelimitedRecordThatIsTooLarge(t *testing.T) {
+func TestDelimitedRecordThatIsTooLarge(t *testing.T) {
 	body := "event_id,page\nt1,/1\nt2," + strings.Repeat("x", 3<<20) + "\nt3,/3\n"
 	all := decodeAll(t, pages(), CSV, body, DecodeOptions{})
 	assert.Equal(t, []string{"", CodeTooLarge, ""}, codes(all))

@@ -62,9 +62,9 @@ func isServed(r *Registry, id tenant.ID) bool {
 	return err == nil
 }
 
-// C127: a root with folders that can be no tenant's, or no complete one, is not
+// A root with folders that can be no tenant's, or no complete one, is not
 // served.
-func TestC127_RootThatHoldsOnlyFolders(t *testing.T) {
+func TestRootThatHoldsOnlyFolders(t *testing.T) {
 	for folder, says := range map[string]string{
 		"lost+found": "lost+found: error: the folder's name is not a tenant id",
 		"birch":      "birch/roles.json: error: the file is missing",
@@ -81,8 +81,8 @@ func TestC127_RootThatHoldsOnlyFolders(t *testing.T) {
 	}
 }
 
-// C129: one tenant's bad folder costs that tenant alone.
-func TestC129_OneTenantsBadFolder(t *testing.T) {
+// One tenant's bad folder costs that tenant alone.
+func TestOneTenantsBadFolder(t *testing.T) {
 	dir := nested{"birch": served(), "cedar": served()}.dir(t)
 	var log bytes.Buffer
 	r, err := NewRegistry(dir, Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})

@@ -166,9 +166,9 @@ wavehouse_settings_reloads_total{result="unchanged"} 1
 `), "wavehouse_settings_generation_info", "wavehouse_settings_reloads_total"))
 }
 
-// TestC126_BadEditKeepsTheGoodSettings also covers the restart: the directory
+// TestBadEditKeepsTheGoodSettings also covers the restart: the directory
 // that a reload refused is one that a start refuses, with the same findings.
-func TestC126_BadEditKeepsTheGoodSettings(t *testing.T) {
+func TestBadEditKeepsTheGoodSettings(t *testing.T) {
 	for name, bad := range map[string]files{
 		"trailing comma":  served().with("config.json", `{"query": {},}`),
 		"unknown key":     served().with("config.json", `{"quary": {}}`),

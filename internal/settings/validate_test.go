@@ -159,9 +159,9 @@ func TestListsAreBounded(t *testing.T) {
 	assert.Equal(t, []string{"config.json: error: the file is larger than 1048576 bytes"}, errorsOf(r.Findings))
 }
 
-// TestC055_RetentionShorterThanTheDuplicateWindow: "30d" is a duration of 30
+// TestRetentionShorterThanTheDuplicateWindow: "30d" is a duration of 30
 // days here, so it is adopted.
-func TestC055_RetentionShorterThanTheDuplicateWindow(t *testing.T) {
+func TestRetentionShorterThanTheDuplicateWindow(t *testing.T) {
 	for retention, ok := range map[string]bool{
 		`"30s"`: false, `300`: false, `"-1h"`: false, `"1m59s"`: false, `-1`: false, `"x"`: false,
 		`"720h"`: true, `"30d"`: true, `"2m"`: true, `"0"`: true, `0`: true,

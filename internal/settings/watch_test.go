@@ -86,8 +86,8 @@ func TestWatchFindsWhatChangedBeforeItBegan(t *testing.T) {
 	assert.NoError(t, <-done)
 }
 
-// TestC124_ConfigMapStyleSwap writes what a kubelet writes.
-func TestC124_ConfigMapStyleSwap(t *testing.T) {
+// TestConfigMapStyleSwap writes what a kubelet writes.
+func TestConfigMapStyleSwap(t *testing.T) {
 	dir := t.TempDir()
 	generation := func(n int) string {
 		name := fmt.Sprintf("..2026_%d", n)

@@ -65,7 +65,7 @@ func TestKilledTenTimesUnderLoad(t *testing.T) {
 	require.Zero(t, stats.Total)
 }
 
-func TestC165_DeployUnderLoad(t *testing.T) {
+func TestDeployUnderLoad(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"200ms"}}`})
@@ -87,7 +87,7 @@ func TestC165_DeployUnderLoad(t *testing.T) {
 	require.Zero(t, load.Account(t, clickhouse, 30*time.Second), "a clean stop stores nothing twice")
 }
 
-func TestC061_AcknowledgedMeansDurable(t *testing.T) {
+func TestAcknowledgedMeansDurable(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)
@@ -107,7 +107,7 @@ func TestC061_AcknowledgedMeansDurable(t *testing.T) {
 	})
 }
 
-func TestC167_StopWhileClickHouseIsAway(t *testing.T) {
+func TestStopWhileClickHouseIsAway(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)
@@ -134,7 +134,7 @@ func TestC167_StopWhileClickHouseIsAway(t *testing.T) {
 	require.Zero(t, stats.Total, "a stop parks nothing")
 }
 
-func TestC168_SecondSignalAndAReloadDuringTheStop(t *testing.T) {
+func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)

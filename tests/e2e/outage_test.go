@@ -95,7 +95,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	})
 }
 
-func TestC162_LivenessReadinessAndALateClickHouse(t *testing.T) {
+func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	clickhouse.Stop(t)

@@ -343,11 +343,11 @@ func (p *page) awaitRow(t *testing.T, id string) {
 	})
 }
 
-// C118: a page stays open in a browser over restarts, a policy edit and the end
+// A page stays open in a browser over restarts, a policy edit and the end
 // of its token, sees every row once, and no row after its token or its grant.
 // Straight to the server the browser itself comes back with the last id; behind
 // a proxy, which answers 502 meanwhile, it gives up and the page does.
-func TestC118_APageLeftOpen(t *testing.T) {
+func TestAPageLeftOpen(t *testing.T) {
 	t.Run("straight", func(t *testing.T) {
 		t.Parallel()
 		leaveAPageOpen(t, func(addr string) string { return "http://" + addr })

@@ -16,7 +16,7 @@ import (
 // role may do everything.
 const halfPublic = `{"default_role":"public","tables":{"pages":{"public":{"select":{"deny_columns":["secret"]}},"analyst":{"select":{}},"viewer":{"select":{"allow_columns":["page"]}}}}}`
 
-func TestC133_AlgorithmInTheHeaderIsNotTrusted(t *testing.T) {
+func TestAlgorithmInTheHeaderIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, options{policies: halfPublic}, `{"event_id":"1","page":"/","secret":"s3"}`)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -54,7 +54,7 @@ func TestC133_AlgorithmInTheHeaderIsNotTrusted(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, "Authorization", "Bearer "+inLeeway).status)
 }
 
-func TestC139_TwoCredentials(t *testing.T) {
+func TestTwoCredentials(t *testing.T) {
 	t.Parallel()
 	s := seeded(t, options{policies: halfPublic, logLevel: "debug"}, `{"event_id":"1","page":"/","secret":"s3"}`)
 	analyst, viewer := token(t, jwt.MapClaims{"role": "analyst"}), token(t, jwt.MapClaims{"role": "viewer"})

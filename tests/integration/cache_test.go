@@ -29,7 +29,7 @@ func (s *server) cached(ask func() answer) string {
 	return compact(s.t, []byte(first.body))
 }
 
-func TestC140_SameQueryDifferentClaims(t *testing.T) {
+func TestSameQueryDifferentClaims(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: `{"default_role":"public","tables":{"pages":{
 		"viewer":{"select":{"filter":{"org":{"_eq":"{{ jwt.org }}"}}}},
@@ -59,7 +59,7 @@ func TestC140_SameQueryDifferentClaims(t *testing.T) {
 	refused(t, s.query("pages", document), http.StatusForbidden, "auth.forbidden")
 }
 
-func TestC141_WriteLandsWhileTheQueryRuns(t *testing.T) {
+func TestWriteLandsWhileTheQueryRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable,
 		`CREATE VIEW slow_pages AS SELECT count() AS n, sleep(1) AS waited FROM pages`)
@@ -84,7 +84,7 @@ func TestC141_WriteLandsWhileTheQueryRuns(t *testing.T) {
 }
 
 // A flush drops what depends on its table, whatever stands between them.
-func TestC144_SameRowsThroughViewsAndPipes(t *testing.T) {
+func TestSameRowsThroughViewsAndPipes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable,
 		"CREATE VIEW v AS SELECT page, count() AS n FROM pages GROUP BY page", "CREATE VIEW vv AS SELECT sum(n) AS n FROM v",
@@ -177,7 +177,7 @@ func TestWritesDropCachedResults(t *testing.T) {
 	s.eventually(func() string { return unless(strings.Contains(viewed().body, `"n":1`), "the flush is told") })
 }
 
-func TestC143_FirstCallerLeaves(t *testing.T) {
+func TestFirstCallerLeaves(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, `CREATE VIEW slow AS SELECT 1 AS one, sleep(1) AS waited`)
 	const document = `{"columns":["one","waited"]}`
@@ -217,7 +217,7 @@ func TestC143_FirstCallerLeaves(t *testing.T) {
 	assert.LessOrEqual(t, running(), 2)
 }
 
-func TestC143_AllCallersLeave(t *testing.T) {
+func TestAllCallersLeave(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE VIEW slower AS SELECT number, sleepEachRow(0.5) AS waited FROM numbers(30) SETTINGS max_block_size = 1, function_sleep_max_microseconds_per_block = 0`)
 	const here = "SELECT count() FROM system.processes WHERE query LIKE '%`slower`%' AND query NOT LIKE '%system.processes%' AND current_database = currentDatabase()"

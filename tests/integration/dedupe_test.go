@@ -39,7 +39,7 @@ func TestDedupe(t *testing.T) {
 	s := start(t, options{config: dedupeOn}, pagesTable)
 	s.once(s.ingest("pages", event("a", "/1")), `{"ok":true}`)
 	s.once(s.ingest("pages", event("a", "/2")), `{"duplicate":true}`)
-	// C053: a repeat inside one batch.
+	// A repeat inside one batch.
 	b := s.ingestLines("pages", event("y1", "/1")+"\n"+event("y1", "/2")+"\n"+event("y2", "/3")+"\n"+event("a", "/4")+"\n")
 	assert.Equal(t, []int{4, 2, 2, 0}, []int{b.Total, b.Succeeded, b.Duplicates, b.Failed})
 	a := s.ingest("pages", "["+event("y1", "/1")+"]")
@@ -81,7 +81,7 @@ func TestDedupePerTable(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-func TestC052_FiftyCopiesAtOnce(t *testing.T) {
+func TestFiftyCopiesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{config: dedupeOn}, pagesTable)
 	answers := make([]answer, 50)
@@ -111,8 +111,8 @@ func TestC052_FiftyCopiesAtOnce(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-// TestC048_FullQueueThenRetry also covers a reload that turns dedupe on.
-func TestC048_FullQueueThenRetry(t *testing.T) {
+// TestFullQueueThenRetry also covers a reload that turns dedupe on.
+func TestFullQueueThenRetry(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{config: map[string]string{"mq": `{"max_bytes_gb":"200KB"}`}}, pagesTable)
 	s.o.config["dedupe"] = `{"enabled":true}`
@@ -141,7 +141,7 @@ func TestC048_FullQueueThenRetry(t *testing.T) {
 	})
 }
 
-func TestC056_StoreNotAvailable(t *testing.T) {
+func TestStoreNotAvailable(t *testing.T) {
 	t.Parallel()
 	birch, cedar := own(t), own(t)
 	birch.config = map[string]string{"dedupe": `{"tables":{"pages":{"enabled":true}}}`}

@@ -88,7 +88,7 @@ func slow(tables ...string) options {
 	return options{config: map[string]string{"ingest": string(text)}}
 }
 
-func TestC079_ReplayOfDeadLetters(t *testing.T) {
+func TestReplayOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := start(t, slow("moving"), movingTable("moving"))
 	s.parkByDrop("moving", 12)
@@ -283,7 +283,7 @@ func TestReplayOfRowsThatAreLines(t *testing.T) {
 }
 
 // A table that is gone keeps its letters, and gets them when it is back.
-func TestC073_ReplayOnceTheTableIsBack(t *testing.T) {
+func TestReplayOnceTheTableIsBack(t *testing.T) {
 	t.Parallel()
 	const table = `CREATE TABLE temp_t (id String, v UInt8) ENGINE = MergeTree ORDER BY id`
 	s := start(t, slow("temp_t"), table)

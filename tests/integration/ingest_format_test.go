@@ -45,7 +45,7 @@ func (s *server) page(id string, hex bool) string {
 	return value
 }
 
-func TestC001_TwoObjectsOnOneLine(t *testing.T) {
+func TestTwoObjectsOnOneLine(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	b := s.ingestLines("pages", `{"event_id":"a1","page":"/x"}{"event_id":"a2","page":"/y"}`+"\n"+`{"event_id":"a3","page":"/z"}`+"\n")
@@ -58,7 +58,7 @@ func TestC001_TwoObjectsOnOneLine(t *testing.T) {
 	assert.Equal(t, "/z", s.page("a3", false))
 }
 
-func TestC002_ArrayCutOff(t *testing.T) {
+func TestArrayCutOff(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	const body = `[{"event_id":"b1","page":"/1"},{"event_id":"b2","page":"/2"}`
@@ -71,7 +71,7 @@ func TestC002_ArrayCutOff(t *testing.T) {
 	s.stored("pages", 3)
 }
 
-func TestC004_ElementsThatAreNoObjects(t *testing.T) {
+func TestElementsThatAreNoObjects(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	a := s.post("application/json", []byte(`[{"event_id":"d1","page":"/1"}, 5, null, [], "x", {"event_id":"d2","page":"/2"}]`))
@@ -87,7 +87,7 @@ func TestC004_ElementsThatAreNoObjects(t *testing.T) {
 	s.stored("pages", 2)
 }
 
-func TestC005_EmptyBodiesAndBatches(t *testing.T) {
+func TestEmptyBodiesAndBatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	for _, a := range []answer{s.post("application/json", nil), s.post("application/json", []byte("\n \n")), s.post(ndjson, nil)} {
@@ -101,7 +101,7 @@ func TestC005_EmptyBodiesAndBatches(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-func TestC006_ByteOrderMark(t *testing.T) {
+func TestByteOrderMark(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	const mark = "\xEF\xBB\xBF"
@@ -131,7 +131,7 @@ func gzipped(t testing.TB, text string) []byte {
 	return out.Bytes()
 }
 
-func TestC015_CompressedBody(t *testing.T) {
+func TestCompressedBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	const record = `{"event_id":"m1","page":"/gz"}`
@@ -157,7 +157,7 @@ func TestC015_CompressedBody(t *testing.T) {
 	assert.Equal(t, "/gz", s.page("m1", false))
 }
 
-func TestC017_MediaTypes(t *testing.T) {
+func TestMediaTypes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	body := []byte(`{"event_id":"t1","page":"/1"}` + "\n" + `{"event_id":"t2","page":"/2"}`)
@@ -177,7 +177,7 @@ func TestC017_MediaTypes(t *testing.T) {
 	s.stored("pages", 8)
 }
 
-func TestC018_RepeatedKey(t *testing.T) {
+func TestRepeatedKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	for _, body := range []string{
@@ -191,7 +191,7 @@ func TestC018_RepeatedKey(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-func TestC020_HalfASurrogatePair(t *testing.T) {
+func TestHalfASurrogatePair(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	refused(t, s.ingest("pages", `{"event_id":"p1","page":"\ud83d"}`), http.StatusBadRequest, "record.malformed")
@@ -202,7 +202,7 @@ func TestC020_HalfASurrogatePair(t *testing.T) {
 	assert.Zero(t, s.parked())
 }
 
-func TestC021_BytesThatAreNotUTF8(t *testing.T) {
+func TestBytesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	p := refused(t, s.ingest("pages", "{\"event_id\":\"q1\",\"page\":\"ab\xFFc\"}"), http.StatusBadRequest, "record.malformed")
@@ -212,7 +212,7 @@ func TestC021_BytesThatAreNotUTF8(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-func TestC023_DeepNestingAndAbsurdNumbers(t *testing.T) {
+func TestDeepNestingAndAbsurdNumbers(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	deep := strings.Repeat("[", 200_000)
@@ -229,7 +229,7 @@ func TestC023_DeepNestingAndAbsurdNumbers(t *testing.T) {
 	s.stored("pages", 1)
 }
 
-func TestC024_WindowsLinesAndBlankLines(t *testing.T) {
+func TestWindowsLinesAndBlankLines(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	b := s.ingestLines("pages", `{"event_id":"s1","page":"/1"}`+"\r\n\r\n   \r\n"+`{"event_id":"s2","page":"/2"}`+"\r\n"+`{"event_id":"s3","page":"/3"}`)
@@ -242,7 +242,7 @@ func TestC024_WindowsLinesAndBlankLines(t *testing.T) {
 	assert.Equal(t, "/1", s.page("s1", false))
 }
 
-func TestC025_RecordLargerThanAQueueMessage(t *testing.T) {
+func TestRecordLargerThanAQueueMessage(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	line := func(id, page string) string { return `{"event_id":"` + id + `","page":"` + page + `"}` + "\n" }

@@ -83,7 +83,7 @@ func signedBy(t *testing.T, method jwt.SigningMethod, key any, id string, claims
 	return text
 }
 
-func TestC136_C134_KeyServerComesLateRotatesAndLeaves(t *testing.T) {
+func TestKeyServerComesLateRotatesAndLeaves(t *testing.T) {
 	t.Parallel()
 	a, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)

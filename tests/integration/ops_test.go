@@ -12,7 +12,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
 )
 
-func TestC159_RawSQLErrors(t *testing.T) {
+func TestRawSQLErrors(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable)
 	for statement, code := range map[string]int{
@@ -35,7 +35,7 @@ func TestC159_RawSQLErrors(t *testing.T) {
 	assert.Equal(t, "5", a.header.Get("Retry-After"))
 }
 
-func TestC159_StatementTheUserMayNotRun(t *testing.T) {
+func TestStatementTheUserMayNotRun(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{username: clickhousetest.NarrowUser}, pagesTable)
 	a := s.opsSQL("SELECT * FROM pages")
@@ -64,7 +64,7 @@ func TestOpsQueryAnswers(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, s.ops(http.MethodPost, "/v1/ops/query?tenant=", `{"sql":"SELECT 1"}`).status)
 }
 
-func TestC161_SchemaChangeThroughRawSQL(t *testing.T) {
+func TestSchemaChangeThroughRawSQL(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	alter := func(statement string) {
@@ -93,7 +93,7 @@ func TestC161_SchemaChangeThroughRawSQL(t *testing.T) {
 	assert.Zero(t, s.parked())
 }
 
-func TestC162_LivenessReadinessAndALateClickHouse(t *testing.T) {
+func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	t.Parallel()
 	ch := clickhousetest.StartPrivate(t)
 	ch.Exec(t, pagesTable)
@@ -135,7 +135,7 @@ func TestC162_LivenessReadinessAndALateClickHouse(t *testing.T) {
 	assert.Zero(t, s.parked())
 }
 
-func TestC164_NothingSecretInLogsOrAnswers(t *testing.T) {
+func TestNothingSecretInLogsOrAnswers(t *testing.T) {
 	t.Parallel()
 	ch := clickhousetest.Start(t)
 	proxy := clickhousetest.NewFaultProxy(t, ch.HTTPAddr())

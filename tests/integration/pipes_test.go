@@ -51,7 +51,7 @@ func (s *server) pipeRows(call string, headers ...string) string {
 
 const textParameter = `"parameters":[{"name":"note","type":"string"}]`
 
-func TestC107_WritePipesRunEveryTime(t *testing.T) {
+func TestWritePipesRunEveryTime(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE visits_log (note String, at DateTime64(3)) ENGINE = MergeTree ORDER BY at`)
 	insert := `INSERT INTO visits_log (note, at) SELECT {{note}}, now64(3)`
@@ -104,7 +104,7 @@ func TestWritePipesAreNeverRetryable(t *testing.T) {
 
 func (s *server) proxy() *clickhousetest.FaultProxy { return s.o.proxy }
 
-func TestC109_ParameterValuesStayValues(t *testing.T) {
+func TestParameterValuesStayValues(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable,
 		`INSERT INTO pages (event_id, page) VALUES ('1', '\\\' OR 1=1 --'), ('2', '\'\''), ('3', 'a'), ('4', 'b\'c'), ('5', 'tab\there\nand\\t')`)
@@ -179,7 +179,7 @@ func TestPipeParameterTypes(t *testing.T) {
 	}
 }
 
-func TestC090_NaNThroughPipesAndOps(t *testing.T) {
+func TestNaNThroughPipesAndOps(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE f (id UInt8, x Float64) ENGINE = MergeTree ORDER BY id`, `INSERT INTO f VALUES (1, nan), (2, inf), (3, 1.5)`)
 	s.adopt(pipesFile("f", `"sql":"SELECT id, x FROM f ORDER BY id"`, "avg", `"sql":"SELECT avg(x) AS a, 1 AS one FROM f WHERE id > 9"`))
@@ -191,7 +191,7 @@ func TestC090_NaNThroughPipesAndOps(t *testing.T) {
 	assert.Equal(t, want, compact(t, []byte(s.opsSQL("SELECT id, x FROM f ORDER BY id").body)))
 }
 
-func TestC093_DigitsThroughPipes(t *testing.T) {
+func TestDigitsThroughPipes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE w (a UInt64, b Int64, c Decimal(18,2), d Decimal(38,18), e UInt256) ENGINE = Memory`,
 		`INSERT INTO w VALUES (18446744073709551615, -9223372036854775808, 1.10, 1.123456789012345678, 115792089237316195423570985008687907853269984665640564039457584007913129639935)`)
@@ -204,7 +204,7 @@ func TestC093_DigitsThroughPipes(t *testing.T) {
 	assert.Equal(t, want, compact(t, []byte(s.opsSQL("SELECT * FROM w").body)))
 }
 
-func TestC112_ManyDifferentParameters(t *testing.T) {
+func TestManyDifferentParameters(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{})
 	s.adopt(pipesFile("heavy", `"sql":"SELECT number, sleep(0.02) FROM numbers({{limit}}) SETTINGS max_block_size = 1000","parameters":[{"name":"limit","type":"number","required":true}]`))
@@ -304,7 +304,7 @@ func TestOpsPipes(t *testing.T) {
 	assert.Equal(t, http.StatusOK, s.pipe("b").status, "what was adopted before goes on")
 }
 
-func TestC161_SchemaChangeThroughOps(t *testing.T) {
+func TestSchemaChangeThroughOps(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{config: map[string]string{"schema": `{"refresh_interval":3600}`}}, pagesTable)
 	record := `{"event_id":"v1","page":"/x","ref":"r"}`

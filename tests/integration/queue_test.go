@@ -27,7 +27,7 @@ func (s *server) distinct() int {
 	return n
 }
 
-func TestC059_FullQueue(t *testing.T) {
+func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{config: map[string]string{"mq": `{"max_bytes_gb":"200KB"}`}}, pagesTable)
 	s.o.proxy.Refuse()
@@ -61,7 +61,7 @@ func TestC059_FullQueue(t *testing.T) {
 	assert.Zero(t, s.parked())
 }
 
-func TestC060_ShrinkingTheBudgetOverDeadLetters(t *testing.T) {
+func TestShrinkingTheBudgetOverDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE guarded (id String, n Int64, CONSTRAINT small CHECK n < 1000) ENGINE = MergeTree ORDER BY id`)
 	var body strings.Builder
@@ -81,7 +81,7 @@ func TestC060_ShrinkingTheBudgetOverDeadLetters(t *testing.T) {
 	assert.Equal(t, 100, s.parked(), "nor does the restart apply it")
 }
 
-func TestC061_AcknowledgedMeansDurable(t *testing.T) {
+func TestAcknowledgedMeansDurable(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable)
 	s.o.proxy.Refuse()

@@ -53,7 +53,7 @@ func (s *server) withheld(table string) bool {
 		`wavehouse_stream_rows_withheld_total{reason="filter",table="`+table+`",tenant="0"}`)
 }
 
-func TestC095_ClaimMissingUnderEveryOperator(t *testing.T) {
+func TestClaimMissingUnderEveryOperator(t *testing.T) {
 	t.Parallel()
 	operators := map[string]string{"public": "_neq", "viewer": "_gt", "writer": "_lt", "analyst": "_eq"}
 	var roles []string
@@ -89,7 +89,7 @@ func TestC095_ClaimMissingUnderEveryOperator(t *testing.T) {
 	}
 }
 
-func TestC097_EachStreamGetsItsOwnRows(t *testing.T) {
+func TestEachStreamGetsItsOwnRows(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: rulePolicy}, pagesTable)
 	for _, org := range []string{"birch", "cedar"} {
@@ -112,7 +112,7 @@ func TestC097_EachStreamGetsItsOwnRows(t *testing.T) {
 	}
 }
 
-func TestC100_InsertCheckFillsAndEnforces(t *testing.T) {
+func TestInsertCheckFillsAndEnforces(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: rulePolicy}, pagesTable)
 	writer := of(t, "writer", jwt.MapClaims{"org": "birch"})
@@ -132,7 +132,7 @@ func TestC100_InsertCheckFillsAndEnforces(t *testing.T) {
 	assert.Equal(t, 2, s.ch.Count(t, "pages"))
 }
 
-func TestC101_LongNumericClaim(t *testing.T) {
+func TestLongNumericClaim(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: `{"tables":{"t":{"viewer":{"select":{"filter":{"tenant":{"_eq":"{{ jwt.tid }}"}}}}}}}`}, `CREATE TABLE t (tenant UInt64) ENGINE = MergeTree ORDER BY tenant`)
 	caller := of(t, "viewer", jwt.MapClaims{"tid": json.Number("9007199254740993")})
@@ -146,7 +146,7 @@ func TestC101_LongNumericClaim(t *testing.T) {
 	assert.Equal(t, `{"tenant":9007199254740993}`, string(row))
 }
 
-func TestC103_RulesOnAColumnThatNoLongerExists(t *testing.T) {
+func TestRulesOnAColumnThatNoLongerExists(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: rulePolicy}, pagesTable)
 	analyst, writer := of(t, "analyst", jwt.MapClaims{"org": "birch"}), of(t, "writer", jwt.MapClaims{"org": "birch"})
@@ -174,7 +174,7 @@ func TestC103_RulesOnAColumnThatNoLongerExists(t *testing.T) {
 	assert.Equal(t, []string{"4"}, ids(t, l.rows(1)))
 }
 
-func TestC104_CallerFiltersCannotWidenTheRowFilter(t *testing.T) {
+func TestCallerFiltersCannotWidenTheRowFilter(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: rulePolicy}, pagesTable)
 	s.operator("pages", twoPages)

@@ -48,7 +48,7 @@ func TestEditedFileTakesEffect(t *testing.T) {
 }
 
 // A folder as Kubernetes mounts a ConfigMap.
-func TestC124_SwapOfTheDataLink(t *testing.T) {
+func TestSwapOfTheDataLink(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	dir := t.TempDir()
@@ -85,7 +85,7 @@ func TestC124_SwapOfTheDataLink(t *testing.T) {
 	assert.Empty(t, s.logs.lines(`"level":"ERROR"`))
 }
 
-func TestC126_BadEditKeepsTheGoodSettings(t *testing.T) {
+func TestBadEditKeepsTheGoodSettings(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: denying("secret")}, pagesTable)
 	edits := []struct{ name, file, content string }{

@@ -70,7 +70,7 @@ func (w *writers) count() int {
 	return len(w.taken)
 }
 
-func TestC165_StopUnderLoad(t *testing.T) {
+func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	w := startWriters(s, 4)
@@ -101,7 +101,7 @@ func TestC165_StopUnderLoad(t *testing.T) {
 }
 
 // A stop does not wait for a ClickHouse that hangs, and loses nothing.
-func TestC167_StopWhileClickHouseHangs(t *testing.T) {
+func TestStopWhileClickHouseHangs(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable)
 	s.o.proxy.Hang()

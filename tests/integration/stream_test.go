@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestC113_SeveralEventsInOneMillisecond(t *testing.T) {
+func TestSeveralEventsInOneMillisecond(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	l := s.listen("pages", "")
@@ -88,7 +88,7 @@ func TestStreamSince(t *testing.T) {
 	s.refusedStream("table=pages&since=yesterday", "", http.StatusBadRequest, "query_string.invalid")
 }
 
-func TestC115_CursorOlderThanWhatIsKept(t *testing.T) {
+func TestCursorOlderThanWhatIsKept(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{config: map[string]string{"stream": `{"gap_window_minutes":0}`}}, pagesTable)
 	l := s.listen("pages", "")
@@ -117,7 +117,7 @@ func TestC115_CursorOlderThanWhatIsKept(t *testing.T) {
 	assert.Equal(t, "live0", cell(t, row, "event_id"))
 }
 
-func TestC116_CursorThatIsNonsense(t *testing.T) {
+func TestCursorThatIsNonsense(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable, strings.Replace(pagesTable, "pages", "others", 1))
 	other := s.listen("others", "")
@@ -165,7 +165,7 @@ func TestC116_CursorThatIsNonsense(t *testing.T) {
 	assert.Equal(t, "onward0", cell(t, row, "event_id"))
 }
 
-func TestC119_HeadersAgainstBuffering(t *testing.T) {
+func TestHeadersAgainstBuffering(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	stream, err := s.tryListen("table=pages", "", "Accept-Encoding", "gzip, br")
@@ -186,7 +186,7 @@ func TestC119_HeadersAgainstBuffering(t *testing.T) {
 	assert.Empty(t, frame.Event, "a row is the default event")
 }
 
-func TestC122_StreamOfATableTheRoleMayNotRead(t *testing.T) {
+func TestStreamOfATableTheRoleMayNotRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{policies: `{"tables":{"pages":{"viewer":{"select":{}}},"hidden_t":{"writer":{"select":{}}}}}`},
 		pagesTable, `CREATE TABLE hidden_t (id String) ENGINE = MergeTree ORDER BY id`)

@@ -100,7 +100,7 @@ const (
 	typeMismatch = "record.type_mismatch"
 )
 
-func TestC027_IntegersKeepEveryDigit(t *testing.T) {
+func TestIntegersKeepEveryDigit(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "UInt64")
 	_, rows := s.agree("t", numbered("18446744073709551615", "9007199254740993", `"18446744073709551615"`, `"9007199254740993"`)...)
@@ -111,7 +111,7 @@ func TestC027_IntegersKeepEveryDigit(t *testing.T) {
 	assert.JSONEq(t, `{"v":"9007199254740993"}`, string(asText[0]))
 }
 
-func TestC028_IntegersOutOfRange(t *testing.T) {
+func TestIntegersOutOfRange(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, a UInt8 DEFAULT 0, b Int32 DEFAULT 0, c UInt64 DEFAULT 0) ENGINE = MergeTree ORDER BY id`)
 	b := s.ingestLines("t", strings.Join([]string{
@@ -127,7 +127,7 @@ func TestC028_IntegersOutOfRange(t *testing.T) {
 	assert.Equal(t, 1, s.ch.Count(t, "t"))
 }
 
-func TestC030_DecimalsSentAsNumbers(t *testing.T) {
+func TestDecimalsSentAsNumbers(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, a Decimal(38,18), b Decimal(18,2), c Decimal(18,4)) ENGINE = MergeTree ORDER BY id`)
 	_, rows := s.agree("t", `{"id":"1","a":271828.182845904523536028,"b":40817.29,"c":1e-3}`)
@@ -135,7 +135,7 @@ func TestC030_DecimalsSentAsNumbers(t *testing.T) {
 	assert.Equal(t, [][]string{{"271828.182845904523536028", "40817.29", "0.001"}}, s.ch.Rows(t, "SELECT a, b, c FROM t"))
 }
 
-func TestC031_MoreDigitsThanTheDecimalHolds(t *testing.T) {
+func TestMoreDigitsThanTheDecimalHolds(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, a Decimal(18,2) DEFAULT 0, b Decimal(4,2) DEFAULT 0) ENGINE = MergeTree ORDER BY id`)
 	b, rows := s.agree("t", `{"id":"1","a":"16.409"}`, `{"id":"2","b":12345.67}`, `{"id":"3","a":"16.400"}`)
@@ -146,7 +146,7 @@ func TestC031_MoreDigitsThanTheDecimalHolds(t *testing.T) {
 	assert.Equal(t, map[string]string{"3": "16.4"}, values(rows, "a"))
 }
 
-func TestC032_EpochNumbersTellTheirUnit(t *testing.T) {
+func TestEpochNumbersTellTheirUnit(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "DateTime64(3,'UTC')")
 	_, rows := s.agree("t", numbered("1769904000250", "1769904000", `"1769904000250"`, "1769904000250000", "1769904000.25")...)
@@ -157,7 +157,7 @@ func TestC032_EpochNumbersTellTheirUnit(t *testing.T) {
 	assert.Equal(t, "2026-02-01 00:00:00.250", s.ch.Value(t, "SELECT v FROM t WHERE id = '1'"))
 }
 
-func TestC034_TheProductsOwnTimesFedBack(t *testing.T) {
+func TestTheProductsOwnTimesFedBack(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "DateTime64(3,'UTC')")
 	_, rows := s.agree("t", `{"id":"1","v":"2026-03-04T05:06:07.089Z"}`)
@@ -171,7 +171,7 @@ func TestC034_TheProductsOwnTimesFedBack(t *testing.T) {
 	assert.Equal(t, "1", s.ch.Value(t, "SELECT uniqExact(v) FROM t WHERE id IN ('1','2')"))
 }
 
-func TestC035_InstantsTheColumnCannotHold(t *testing.T) {
+func TestInstantsTheColumnCannotHold(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, a DateTime('UTC') DEFAULT 0, b DateTime64(9,'UTC') DEFAULT 0, c Date DEFAULT 0) ENGINE = MergeTree ORDER BY id`)
 	b, rows := s.agree("t",
@@ -184,7 +184,7 @@ func TestC035_InstantsTheColumnCannotHold(t *testing.T) {
 	}, rows[`"5"`])
 }
 
-func TestC037_NullForAnEnum(t *testing.T) {
+func TestNullForAnEnum(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, v Enum8('a'=1,'b'=2)) ENGINE = MergeTree ORDER BY id`,
 		`CREATE TABLE dflt (id String, v Enum8('a'=1,'b'=2) DEFAULT 'b') ENGINE = MergeTree ORDER BY id`)
@@ -195,7 +195,7 @@ func TestC037_NullForAnEnum(t *testing.T) {
 	assert.Equal(t, map[string]string{"1": `"b"`, "2": `"b"`}, values(rows, "v"))
 }
 
-func TestC038_EnumMembers(t *testing.T) {
+func TestEnumMembers(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "Enum8('a'=1,'b'=2)")
 	b, rows := s.agree("t", numbered(`"c"`, "7", "2", `"a"`)...)
@@ -204,7 +204,7 @@ func TestC038_EnumMembers(t *testing.T) {
 	assert.Equal(t, map[string]string{"3": `"b"`, "4": `"a"`}, values(rows, "v"))
 }
 
-func TestC039_NullInsideAnArray(t *testing.T) {
+func TestNullInsideAnArray(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, v Array(UInt8), w Array(Nullable(UInt8))) ENGINE = MergeTree ORDER BY id`)
 	b, rows := s.agree("t", `{"id":"1","v":[1,null],"w":[]}`, `{"id":"2","v":[1,300],"w":[]}`, `{"id":"3","v":[],"w":[1,null]}`)
@@ -214,7 +214,7 @@ func TestC039_NullInsideAnArray(t *testing.T) {
 	assert.Equal(t, "[1,NULL]", s.ch.Value(t, "SELECT toString(w) FROM t"))
 }
 
-func TestC040_WhatABoolTakes(t *testing.T) {
+func TestWhatABoolTakes(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "Bool")
 	b, rows := s.agree("t", numbered(`"true"`, "2", "1", "true", "0", `"false"`, `"yes"`, `""`)...)
@@ -232,7 +232,7 @@ func badWhenSet(codes []string) []string {
 	return out
 }
 
-func TestC042_NotANumberAndInfinity(t *testing.T) {
+func TestNotANumberAndInfinity(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "Float64")
 	for _, bare := range []string{"NaN", "Infinity", "-Infinity", "nan"} {
@@ -246,7 +246,7 @@ func TestC042_NotANumberAndInfinity(t *testing.T) {
 	assert.Equal(t, "2", s.ch.Value(t, "SELECT countIf(isInfinite(v)) FROM t"))
 }
 
-func TestC043_OmittedAndNull(t *testing.T) {
+func TestOmittedAndNull(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, v Nullable(UInt8) DEFAULT 7, w UInt8 DEFAULT 9) ENGINE = MergeTree ORDER BY id`)
 	_, rows := s.agree("t", `{"id":"1"}`, `{"id":"2","v":null,"w":null}`, `{"id":"3","v":1,"w":2}`)
@@ -254,7 +254,7 @@ func TestC043_OmittedAndNull(t *testing.T) {
 	assert.Equal(t, map[string]string{"1": "9", "2": "9", "3": "2"}, values(rows, "w"))
 }
 
-func TestC046_WhatAStringTakes(t *testing.T) {
+func TestWhatAStringTakes(t *testing.T) {
 	t.Parallel()
 	s := typed(t, "String")
 	b, rows := s.agree("t", numbered(`{"a":1}`, `[1,2]`, "123", "1.50", "true", `"x"`)...)

@@ -46,7 +46,7 @@ func guardedLines(n int, bad func(int) bool) string {
 	return body.String()
 }
 
-func TestC067_OneBadRowInALargeBatch(t *testing.T) {
+func TestOneBadRowInALargeBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, guardedTable)
 	s.accept("guarded", guardedLines(500, func(i int) bool { return i == 250 }))
@@ -61,7 +61,7 @@ func TestC067_OneBadRowInALargeBatch(t *testing.T) {
 	assert.JSONEq(t, `{"id":"g250","n":5000}`, string(letters[0].Row))
 }
 
-func TestC068_ClickHouseAway(t *testing.T) {
+func TestClickHouseAway(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable)
 	s.o.proxy.Refuse()
@@ -79,7 +79,7 @@ func TestC068_ClickHouseAway(t *testing.T) {
 	assert.Zero(t, s.parked())
 }
 
-func TestC071_StatusThatIsNoSuccess(t *testing.T) {
+func TestStatusThatIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, pagesTable)
 	s.o.proxy.Next(
@@ -121,7 +121,7 @@ func refuseLarge(t *testing.T, target string, limit int) (port int, refusals *at
 	return port, refusals
 }
 
-func TestC072_MemoryLimitOnALargeBatch(t *testing.T) {
+func TestMemoryLimitOnALargeBatch(t *testing.T) {
 	t.Parallel()
 	ch := clickhousetest.Start(t)
 	// Rows are 100 bytes each, so that bytes count rows.
@@ -143,7 +143,7 @@ func TestC072_MemoryLimitOnALargeBatch(t *testing.T) {
 // the table first.
 const slowFlush = `{"flush":{"max_wait":"50ms"},"tables":{"%s":{"flush":{"max_wait":"1500ms"}}}}`
 
-func TestC073_TableDroppedAfterAcceptance(t *testing.T) {
+func TestTableDroppedAfterAcceptance(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{config: map[string]string{"ingest": fmt.Sprintf(slowFlush, "temp_t")}},
 		pagesTable, `CREATE TABLE temp_t (id String, v UInt8) ENGINE = MergeTree ORDER BY id`)
@@ -161,7 +161,7 @@ func TestC073_TableDroppedAfterAcceptance(t *testing.T) {
 	assert.JSONEq(t, `{"id":"2","v":2}`, string(letters[1].Row))
 }
 
-func TestC075_AnswerLostAfterTheInsert(t *testing.T) {
+func TestAnswerLostAfterTheInsert(t *testing.T) {
 	t.Parallel()
 	s := behindProxy(t, options{}, `CREATE TABLE once (event_id String, page String) ENGINE = MergeTree ORDER BY event_id
 		SETTINGS non_replicated_deduplication_window = 100`)
@@ -179,7 +179,7 @@ func TestC075_AnswerLostAfterTheInsert(t *testing.T) {
 	assert.NotEqual(t, token, sent[len(sent)-1].Query.Get("insert_deduplication_token"))
 }
 
-func TestC076_ProfileWithAsynchronousInserts(t *testing.T) {
+func TestProfileWithAsynchronousInserts(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{username: clickhousetest.AsyncUser}, guardedTable)
 	s.accept("guarded", guardedLines(20, func(i int) bool { return i == 7 }))
@@ -188,7 +188,7 @@ func TestC076_ProfileWithAsynchronousInserts(t *testing.T) {
 	assert.JSONEq(t, `{"id":"g7","n":5000}`, string(s.letters("guarded")[0].Row))
 }
 
-func TestC078_SchemaChangesBetweenAcceptanceAndInsert(t *testing.T) {
+func TestSchemaChangesBetweenAcceptanceAndInsert(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{config: map[string]string{"ingest": fmt.Sprintf(slowFlush, "moving")}},
 		`CREATE TABLE moving (id String, ref String DEFAULT 'none', n Int32 DEFAULT 0) ENGINE = MergeTree ORDER BY id`)

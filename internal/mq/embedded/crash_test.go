@@ -94,7 +94,7 @@ func runUntilKilled(t *testing.T, dir string, lines int) promises {
 	return p
 }
 
-func TestC061_AcknowledgedMeansDurable(t *testing.T) {
+func TestAcknowledgedMeansDurable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills processes")
 	}

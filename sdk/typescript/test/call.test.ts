@@ -29,7 +29,7 @@ test("a query posts its document and returns the rows", async (t) => {
   assert.equal(stub.received[0]?.headers["x-tenant-id"], undefined);
 });
 
-test("TestC155 what is retried, and when", async (t) => {
+test("what is retried, and when", async (t) => {
   const limited = failure(429, "tenant.rate_limited", true, { "Retry-After": "1" });
   const down = failure(503, "clickhouse.unavailable", true, { "Retry-After": "2" });
   const cases: { name: string; answers: Answer[]; requests: number; slept: number[]; code?: string }[] = [
@@ -60,7 +60,7 @@ test("TestC155 what is retried, and when", async (t) => {
   }
 });
 
-test("TestC155 the real clock waits at least as long as asked", async (t) => {
+test("the real clock waits at least as long as asked", async (t) => {
   const stub = await Stub.start(failure(429, "tenant.rate_limited", true, { "Retry-After": "1" }), ok);
   t.after(() => stub[Symbol.asyncDispose]());
   const before = performance.now();
@@ -102,7 +102,7 @@ test("an error without WaveHouse's body still says what it is", async (t) => {
   assert.ok((error.retryAfter ?? 0) > 80 && (error.retryAfter ?? 0) <= 90);
 });
 
-test("TestC156 credentials never follow a redirect", async (t) => {
+test("credentials never follow a redirect", async (t) => {
   const other = await Stub.start(ok);
   const redirect: Answer = (response) => {
     response.writeHead(307, { Location: `${other.url}/v1/query` });
@@ -127,7 +127,7 @@ test("TestC156 credentials never follow a redirect", async (t) => {
   assert.equal(stub.received.length, 3);
 });
 
-test("TestC156 a browser's opaque redirect is refused too", async () => {
+test("a browser's opaque redirect is refused too", async () => {
   const opaque = { type: "opaqueredirect", status: 0, ok: false, headers: new Headers(), body: null } as Response;
   const inits: RequestInit[] = [];
   const client = new WaveHouse({

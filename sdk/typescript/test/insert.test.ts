@@ -118,7 +118,7 @@ test("requests hold at most 10,000 rows and 4 MiB, and a larger row travels alon
   assert.ok(sizes.every((s, at) => at === 2 || s <= 4 * 1024 * 1024), String(sizes));
 });
 
-test("TestC158 a batch with some failures names rows by their index in the caller's array", async (t) => {
+test("a batch with some failures names rows by their index in the caller's array", async (t) => {
   const bad = (row: Record<string, unknown>) => (row["n"] === 10 || row["n"] === 20_000 ? "bad" : undefined);
   const stub = await Stub.start(
     ingest(bad),
@@ -138,7 +138,7 @@ test("TestC158 a batch with some failures names rows by their index in the calle
   assert.equal(stub.received[1]?.body, stub.received[2]?.body);
 });
 
-test("TestC158 a request that fails for good does not hide what earlier ones stored", async (t) => {
+test("a request that fails for good does not hide what earlier ones stored", async (t) => {
   const stub = await Stub.start(
     ingest((row) => (row["n"] === 3 ? "bad" : undefined)),
     failure(403, "auth.forbidden", false),

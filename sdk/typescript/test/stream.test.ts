@@ -84,7 +84,7 @@ test("the server's retry is honoured, with a floor", async (t) => {
   assert.deepEqual(clock.slept, [2500, 50]);
 });
 
-test("TestC155 what a stream retries, and when", async (t) => {
+test("what a stream retries, and when", async (t) => {
   const open = sse(hello + row("a.1", 1));
   const cases: { name: string; answers: Answer[]; requests: number; slept: number[]; code?: string }[] = [
     { name: "429", answers: [failure(429, "tenant.rate_limited", true, { "Retry-After": "7" }), gone], requests: 2, slept: [7000] },

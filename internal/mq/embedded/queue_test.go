@@ -18,9 +18,9 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// TestC059_FullQueueIsOneTenantsTroubleOnly: nobody writes birch's chunks
+// TestFullQueueIsOneTenantsTroubleOnly: nobody writes birch's chunks
 // until it is refused; then they all come, and it recovers.
-func TestC059_FullQueueIsOneTenantsTroubleOnly(t *testing.T) {
+func TestFullQueueIsOneTenantsTroubleOnly(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	require.NoError(t, b.SetBudget(t.Context(), "birch", 100<<10))
 	var want []string
@@ -54,7 +54,7 @@ func TestC059_FullQueueIsOneTenantsTroubleOnly(t *testing.T) {
 	require.NoError(t, c.Stop(t.Context()))
 }
 
-func TestC060_ShrinkingTheBudgetOverWaitingDeadLetters(t *testing.T) {
+func TestShrinkingTheBudgetOverWaitingDeadLetters(t *testing.T) {
 	dir, log := t.TempDir(), &logBook{}
 	b := start(t, Options{Dir: dir, Logger: log.logger()})
 	put(t, b, "birch", "chunk")
@@ -75,9 +75,9 @@ func TestC060_ShrinkingTheBudgetOverWaitingDeadLetters(t *testing.T) {
 	require.Len(t, page.Letters, 100)
 }
 
-// TestC064_InsertSlowerThanTheAcknowledgementWait: the worker extends while
+// TestInsertSlowerThanTheAcknowledgementWait: the worker extends while
 // it works.
-func TestC064_InsertSlowerThanTheAcknowledgementWait(t *testing.T) {
+func TestInsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 	const wait = 150 * time.Millisecond
 	b := start(t, Options{Dir: t.TempDir(), AckWait: wait})
 	var calls atomic.Int32
@@ -103,7 +103,7 @@ func TestC064_InsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 	require.Zero(t, statusOf(t, b, "birch").Pending)
 }
 
-func TestC066_MessageThatCannotBeReadAtAll(t *testing.T) {
+func TestMessageThatCannotBeReadAtAll(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	put(t, b, "birch", "first")
 	putRaw(t, b, mq.Topic{Tenant: "birch", Table: "t"}, []byte("{garbage"))
