@@ -48,79 +48,64 @@ func (l *loader) yaml(path string, data []byte) {
 		l.faultf("%s: there is more than one document", path)
 		return
 	}
-	w := yamlWalk{loader: l, path: path}
-	w.section("", doc.Content[0])
+	l.section(path, "", doc.Content[0])
 }
 
-// yamlWalk applies the nodes of one file.
-type yamlWalk struct {
-	*loader
-	path string
-}
-
-func (w yamlWalk) section(prefix string, n *yaml.Node) {
-	n = follow(n)
-	if isNull(n) {
+// section applies the keys below a prefix. path is the file's.
+func (l *loader) section(path, prefix string, n *yaml.Node) {
+	if n.Tag == nullTag {
 		return // a section whose keys are all commented out
 	}
 	if n.Kind != yaml.MappingNode {
-		w.fault(n, strings.TrimSuffix(prefix, "."), "want keys and values here")
+		l.faultf("%s: want keys and values here", place(path, strings.TrimSuffix(prefix, "."), n))
 		return
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := prefix + n.Content[i].Value
 		if seen[name] {
-			w.fault(n.Content[i], name, "the key is repeated")
+			l.faultf("%s: the key is repeated", place(path, name, n.Content[i]))
 			continue
 		}
 		seen[name] = true
-		w.entry(name, n.Content[i], n.Content[i+1])
+		l.entry(path, name, n.Content[i], follow(n.Content[i+1]))
 	}
 }
 
-func (w yamlWalk) entry(name string, at, value *yaml.Node) {
-	if slices.ContainsFunc(w.keys, func(f spec.Field) bool { return strings.HasPrefix(f.Key, name+".") }) {
-		w.section(name+".", value)
-		return
-	}
-	if _, ok := w.keys.Lookup(name); ok {
-		w.leaf(name, follow(value))
+func (l *loader) entry(path, name string, at, value *yaml.Node) {
+	if slices.ContainsFunc(l.keys, func(f spec.Field) bool { return strings.HasPrefix(f.Key, name+".") }) {
+		l.section(path, name+".", value)
 		return
 	}
 	if section := sectionOf(name); section != "" {
-		w.unused = append(w.unused, unused{fmt.Sprintf("%s:%d: %s", w.path, at.Line, name), section})
+		l.unused = append(l.unused, unused{place(path, name, at), section})
 		return
 	}
-	w.fault(at, name, "unknown key"+nearest.Hint(name, w.keyNames()))
-}
-
-func (w yamlWalk) leaf(key string, n *yaml.Node) {
-	text, err := scalar(n)
-	if n.Kind == yaml.SequenceNode && w.keys.Type(key).Kind() == reflect.Slice {
-		text, err = list(n)
+	if _, ok := l.keys.Lookup(name); !ok {
+		l.faultf("%s: unknown key%s", place(path, name, at), nearest.Hint(name, l.keyNames()))
+		return
 	}
+	text, err := l.text(name, value)
 	if err != nil {
-		w.fault(n, key, err.Error())
+		l.faultf("%s: %v", place(path, name, value), err)
 		return
 	}
-	w.assign(key, text, source{OriginFile, fmt.Sprintf("%s:%d: %s", w.path, n.Line, key)})
+	l.assign(name, text, source{OriginFile, place(path, name, value)})
 }
 
-func scalar(n *yaml.Node) (string, error) {
+// text is a key's value as a variable would hold it.
+func (l *loader) text(key string, n *yaml.Node) (string, error) {
 	switch {
-	case isNull(n):
+	case n.Tag == nullTag:
 		return "", errors.New(`the key has no value; write "" for an empty one or leave the key out`)
-	case n.Kind != yaml.ScalarNode:
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, nil
+	case n.Kind != yaml.SequenceNode || l.keys.Type(key).Kind() != reflect.Slice:
 		return "", errors.New("want one value here")
 	}
-	return n.Value, nil
-}
-
-func list(n *yaml.Node) (string, error) {
 	var items []string
 	for _, item := range n.Content {
-		if item = follow(item); item.Kind != yaml.ScalarNode || isNull(item) {
+		if item = follow(item); item.Kind != yaml.ScalarNode || item.Tag == nullTag {
 			return "", errors.New("want a list of names")
 		}
 		items = append(items, item.Value)
@@ -128,27 +113,31 @@ func list(n *yaml.Node) (string, error) {
 	return strings.Join(items, ","), nil
 }
 
-func (w yamlWalk) fault(n *yaml.Node, name, message string) {
+// place names where a value stands.
+func place(path, name string, n *yaml.Node) string {
+	at := fmt.Sprintf("%s:%d", path, n.Line)
 	if name == "" {
-		w.faultf("%s:%d: %s", w.path, n.Line, message)
-		return
+		return at
 	}
-	w.faultf("%s:%d: %s: %s", w.path, n.Line, name, message)
+	return at + ": " + name
 }
 
+// keyNames returns every key and section.
 func (l *loader) keyNames() []string {
 	var names []string
 	for _, f := range l.keys {
-		names = append(names, f.Key)
-		for section := f.Key; strings.Contains(section, "."); {
-			section = section[:strings.LastIndexByte(section, '.')]
-			if !slices.Contains(names, section) {
-				names = append(names, section)
+		for i, c := range f.Key {
+			if c == '.' {
+				names = append(names, f.Key[:i])
 			}
 		}
+		names = append(names, f.Key)
 	}
 	return names
 }
+
+// nullTag is that of a value that was left out.
+const nullTag = "!!null"
 
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
@@ -156,5 +145,3 @@ func follow(n *yaml.Node) *yaml.Node {
 	}
 	return n
 }
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -97,40 +97,46 @@ func (l *loader) split(env []string) map[string]string {
 	return ours
 }
 
+// binding is what a variable sets: a key, or with file a key from the file that
+// it names.
+type binding struct {
+	key, env string
+	file     bool
+}
+
+// bindings lists every variable.
+func (l *loader) bindings() map[string]binding {
+	bound := map[string]binding{fileVariable: {}}
+	for _, f := range l.keys {
+		bound[f.Env] = binding{key: f.Key}
+		if l.keys.Type(f.Key) == reflect.TypeFor[Secret]() {
+			bound[f.Env+"_FILE"] = binding{key: f.Key, env: f.Env, file: true}
+		}
+	}
+	return bound
+}
+
 // variables applies the WH_* variables in the order of their names, so that the
 // report reads the same every time.
 func (l *loader) variables(set map[string]string) {
+	bound := l.bindings()
+	known := slices.Sorted(maps.Keys(bound))
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if name == fileVariable {
-			continue
-		}
-		base, file := strings.CutSuffix(name, "_FILE")
-		if f, ok := l.variable(name); ok {
-			l.assign(f.Key, set[name], source{OriginEnv, name})
-		} else if f, ok := l.variable(base); ok && file && l.secret(f.Key) {
-			l.secretFile(f, name, set)
-		} else {
-			l.unboundVariable(name, set[name])
+		switch b, ok := bound[name]; {
+		case !ok:
+			l.unboundVariable(name, set[name], known)
+		case b.file:
+			l.secretFile(b, name, set)
+		case b.key != "":
+			l.assign(b.key, set[name], source{OriginEnv, name})
 		}
 	}
 }
-
-// variable finds the key that a variable sets.
-func (l *loader) variable(name string) (spec.Field, bool) {
-	for _, f := range l.keys {
-		if f.Env == name {
-			return f, true
-		}
-	}
-	return spec.Field{}, false
-}
-
-func (l *loader) secret(key string) bool { return l.keys.Type(key) == reflect.TypeFor[Secret]() }
 
 // secretFile reads a secret from the file that its variable's twin names.
-func (l *loader) secretFile(f spec.Field, name string, set map[string]string) {
-	if _, both := set[f.Env]; both {
-		l.faultf("%s and %s are both set; set one of them", f.Env, name)
+func (l *loader) secretFile(b binding, name string, set map[string]string) {
+	if _, both := set[b.env]; both {
+		l.faultf("%s and %s are both set; set one of them", b.env, name)
 		return
 	}
 	data, err := readBounded(set[name])
@@ -143,7 +149,7 @@ func (l *loader) secretFile(f spec.Field, name string, set map[string]string) {
 		l.faultf("%s: the file %q is empty", name, set[name])
 		return
 	}
-	l.assign(f.Key, value, source{OriginEnv, name})
+	l.assign(b.key, value, source{OriginEnv, name})
 }
 
 func readBounded(path string) ([]byte, error) {
@@ -159,27 +165,16 @@ func readBounded(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-func (l *loader) unboundVariable(name, value string) {
+func (l *loader) unboundVariable(name, value string, known []string) {
 	if section := sectionOf(envSection(name)); section != "" {
 		l.unused = append(l.unused, unused{name, section})
 		return
 	}
-	hint := nearest.Hint(name, l.variableNames())
+	hint := nearest.Hint(name, known)
 	if serviceLink(name, value) {
 		hint = "; it looks like a Kubernetes service link: set enableServiceLinks: false on the pod, or give the service another name"
 	}
 	l.faultf("%s: no key has this variable%s", name, hint)
-}
-
-func (l *loader) variableNames() []string {
-	names := []string{fileVariable}
-	for _, f := range l.keys {
-		names = append(names, f.Env)
-		if l.secret(f.Key) {
-			names = append(names, f.Env+"_FILE")
-		}
-	}
-	return names
 }
 
 func (l *loader) flags(flags map[string]string) {

@@ -78,6 +78,7 @@ func TestDefaultsStayWhereNothingIsSaid(t *testing.T) {
 	assert.Empty(t, found)
 	assert.Equal(t, listener{Port: 1, Wait: 90 * time.Second, Tables: map[string]table{}}, d.Listener)
 	assert.NotNil(t, d.Labels)
+	assert.Zero(t, d.hidden)
 	assert.Nil(t, d.Limits)
 }
 

@@ -129,7 +129,7 @@ func (c *decoder) byKind(n *node, v reflect.Value) {
 		}
 	case reflect.Bool:
 		if c.want(n, kindBool) {
-			v.SetBool(n.truth)
+			v.SetBool(n.text == "true")
 		}
 	default:
 		c.number(n, v)

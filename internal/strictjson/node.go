@@ -25,8 +25,7 @@ func (k kind) String() string {
 type node struct {
 	kind       kind
 	start, end int
-	text       string // strings: unescaped; numbers: as written
-	truth      bool
+	text       string // strings: unescaped; others: as written
 	fields     []field
 	items      []*node
 }
@@ -57,7 +56,7 @@ func (n *node) plain() any {
 	case kindNumber:
 		return json.Number(n.text)
 	case kindBool:
-		return n.truth
+		return n.text == "true"
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/wavehouse/wavehouse/internal/excerpt"
@@ -95,8 +96,6 @@ func (p *parser) value() *node {
 		})
 	case c == '"':
 		n.kind, n.text = kindString, p.str()
-	case c == '-' || c >= '0' && c <= '9':
-		n.kind, n.text = kindNumber, p.number()
 	default:
 		p.word(n)
 	}
@@ -153,47 +152,29 @@ func (p *parser) member(n *node, seen map[string]bool) {
 	p.trail = p.trail[:len(p.trail)-1]
 }
 
+// word reads what has neither brackets nor quotes.
 func (p *parser) word(n *node) {
-	switch {
-	case p.take("null"):
-		n.kind = kindNull
-	case p.take("true"):
-		n.kind, n.truth = kindBool, true
-	case p.take("false"):
+	for p.pos < len(p.data) && wordByte(p.data[p.pos]) {
+		p.pos++
+	}
+	switch n.text = string(p.data[n.start:p.pos]); {
+	case n.text == "null":
+	case n.text == "true", n.text == "false":
 		n.kind = kindBool
+	case n.text != "" && strings.IndexByte("-0123456789", n.text[0]) >= 0 && json.Valid([]byte(n.text)):
+		n.kind = kindNumber
+	case n.text != "" && strings.IndexByte("-0123456789", n.text[0]) >= 0:
+		p.pos = n.start
+		p.syntax(excerpt.Quoted(n.text) + " is not a number")
 	default:
+		p.pos = n.start
 		p.syntax("want a value")
 	}
 }
 
-func (p *parser) take(word string) bool {
-	if !bytes.HasPrefix(p.data[p.pos:], []byte(word)) || wordByte(p.data, p.pos+len(word)) {
-		return false
-	}
-	p.pos += len(word)
-	return true
-}
-
-func wordByte(data []byte, at int) bool {
-	if at >= len(data) {
-		return false
-	}
-	c := data[at] | 0x20
-	return c >= 'a' && c <= 'z' || data[at] == '_' || data[at] >= '0' && data[at] <= '9'
-}
-
-func (p *parser) number() string {
-	start := p.pos
-	for p.pos < len(p.data) && (wordByte(p.data, p.pos) || bytes.IndexByte([]byte("+-."), p.data[p.pos]) >= 0) {
-		p.pos++
-	}
-	text := p.data[start:p.pos]
-	if !json.Valid(text) {
-		p.pos = start
-		p.syntax(excerpt.Quoted(string(text)) + " is not a number")
-		return ""
-	}
-	return string(text)
+func wordByte(c byte) bool {
+	lower := c | 0x20
+	return lower >= 'a' && lower <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("+-._", c) >= 0
 }
 
 func (p *parser) str() string {

@@ -87,7 +87,8 @@ func Rows[T any](t testing.TB, table spec.Of[T]) {
 		delete(rows, key)
 		properties, _ := node["properties"].(schema)
 		for name := range properties {
-			visit(properties[name].(schema), strictjson.Join(key, name))
+			inner, _ := properties[name].(schema)
+			visit(inner, strictjson.Join(key, name))
 		}
 		if inner, ok := node["additionalProperties"].(schema); ok {
 			visit(inner, strictjson.Join(key, "*"))
