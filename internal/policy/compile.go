@@ -9,10 +9,10 @@ import (
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
-// Compile checks doc against the roles of roles.json and compiles it. All
-// faults are returned at once, each with its JSON path; the policy is nil when
-// there is one. A finding without a line is placed by the caller, who knows the
-// file. A warning never stands in the way of adoption.
+// Compile checks doc and compiles it. roles are those of roles.json; nil leaves
+// the roles unchecked. All faults are returned at once, each with its JSON path;
+// the policy is nil when there is one. A finding without a line is placed by the
+// caller, who knows the file. A warning never stands in the way of adoption.
 func Compile(doc *Document, roles []string) (p *Policy, faults, warnings []strictjson.Fault) {
 	if doc == nil {
 		doc = &Document{}
@@ -32,20 +32,18 @@ func Compile(doc *Document, roles []string) (p *Policy, faults, warnings []stric
 }
 
 type compiler struct {
-	known    map[string]struct{}
+	roles    []string // nil for any
 	policy   *Policy
 	faults   []strictjson.Fault
 	warnings []strictjson.Fault
 }
 
 func newCompiler(doc *Document, roles []string) *compiler {
-	c := &compiler{known: set(roles), policy: &Policy{
+	return &compiler{roles: roles, policy: &Policy{
 		adopted:   doc.DefaultRole != nil || doc.AdminRole != nil || doc.Tables != nil,
 		adminRole: DefaultAdminRole,
 		tables:    make(map[string]map[string]entry, len(doc.Tables)),
 	}}
-	c.known[DefaultAdminRole] = struct{}{}
-	return c
 }
 
 func (c *compiler) fault(path, format string, args ...any) {
@@ -78,16 +76,13 @@ func (c *compiler) roleNames(doc *Document) {
 }
 
 func (c *compiler) role(path, name string) {
-	if _, ok := c.known[name]; !ok {
+	if c.roles != nil && name != DefaultAdminRole && !slices.Contains(c.roles, name) {
 		c.fault(path, "role %q is not in roles.json", name)
 	}
 }
 
 func (c *compiler) table(name string, doc TableDocument) {
 	path := strictjson.Join("tables", name)
-	if name == "" {
-		c.fault(path, "a table must have a name")
-	}
 	entries := make(map[string]entry, len(doc))
 	for _, role := range slices.Sorted(maps.Keys(doc)) {
 		entries[role] = c.entry(strictjson.Join(path, role), role, doc[role])

@@ -18,7 +18,7 @@ func TestFaults(t *testing.T) {
 		{"admin role empty", `{"admin_role": ""}`, "admin_role", "must have a name"},
 		{"role of an entry unknown", `{"tables": {"t": {"Viewer": {"select": {}}}}}`, "tables.t.Viewer", "not in roles.json"},
 		{"no wildcard role", `{"tables": {"t": {"*": {"select": {}}}}}`, "tables.t.*", "not in roles.json"},
-		{"table without a name", `{"tables": {"": {}}}`, `tables[""]`, "must have a name"},
+		{"table without a name", `{"tables": {"": {}}}`, "tables", "a name in it is empty"},
 		{"column without a name", `{"tables": {"t": {"viewer": {"select": {"allow_columns": ["a", ""]}}}}}`, "tables.t.viewer.select.allow_columns[1]", "must have a name"},
 		{"denied column without a name", `{"tables": {"t": {"viewer": {"insert": {"deny_columns": [""]}}}}}`, "tables.t.viewer.insert.deny_columns[0]", "must have a name"},
 		{"unknown aggregation", `{"tables": {"t": {"viewer": {"select": {"denied_aggregations": ["quantil"]}}}}}`, "tables.t.viewer.select.denied_aggregations[0]", `unknown aggregation "quantil"`},

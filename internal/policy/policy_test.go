@@ -24,7 +24,7 @@ func compile(t testing.TB, text string, roles ...string) (p *policy.Policy, faul
 	var doc policy.Document
 	read, faults := strictjson.Parse([]byte(text))
 	faults = append(faults, policy.Fields().Decode(read, &doc)...)
-	p, meant, warnings := policy.Compile(&doc, roles)
+	p, meant, warnings := policy.Compile(&doc, append([]string{}, roles...))
 	if len(faults) > 0 {
 		p = nil
 	}

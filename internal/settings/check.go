@@ -25,7 +25,6 @@ func checkConfig(s *source, c *Config) {
 	checkTLS(s, &c.ClickHouse)
 	checkHeaders(s, c.ClickHouse.Headers)
 	checkRetention(s, c)
-	checkTableNames(s, c)
 	checkBurst(s, c.Ingest.Limits)
 	checkOrigins(s, c.CORS.AllowedOrigins)
 	checkKeySet(s, c.Auth.JWKSURL)
@@ -129,16 +128,6 @@ func checkRetention(s *source, c *Config) {
 	for _, table := range slices.Sorted(maps.Keys(c.Dedupe.Tables)) {
 		if d := c.Dedupe.Tables[table].Retention; d != nil {
 			check(strictjson.Join("dedupe.tables", table)+".retention", *d)
-		}
-	}
-}
-
-func checkTableNames(s *source, c *Config) {
-	for path, empty := range map[string]bool{
-		"dedupe.tables": has(c.Dedupe.Tables, ""), "dlq.tables": has(c.DLQ.Tables, ""), "ingest.tables": has(c.Ingest.Tables, ""),
-	} {
-		if empty {
-			s.error(strictjson.Join(path, ""), "a table must have a name")
 		}
 	}
 }

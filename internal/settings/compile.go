@@ -42,9 +42,9 @@ type compiler struct {
 	sources []*source
 	policy  *policy.Policy
 	pipeSet *pipes.Set
-	// rolesKnown: roles.json could be read, so a role that it does not name is
-	// a fault and not a consequence of one.
-	rolesKnown bool
+	// rolesKnown are those of roles.json; nil when it could not be read, so that a
+	// role that it does not name may only follow from that.
+	rolesKnown []string
 }
 
 // compile turns what was read to a tenant's snapshot; it is nil when there is an
@@ -75,7 +75,9 @@ func (k *compiler) roles() {
 	if s == nil {
 		return
 	}
-	k.rolesKnown = len(s.unread) == 0 || s.doc.Has("roles") && !s.follows("roles")
+	if len(s.unread) == 0 || s.doc.Has("roles") && !s.follows("roles") {
+		k.rolesKnown = append([]string{}, k.docs.roles.Roles...)
+	}
 	seen := map[string]bool{}
 	for i, role := range k.docs.roles.Roles {
 		path := strictjson.Index("roles", i)
@@ -100,30 +102,10 @@ func (k *compiler) policies() {
 	if s == nil {
 		return
 	}
-	roles := k.docs.roles.Roles
-	if !k.rolesKnown {
-		roles = rolesUsed(&k.docs.policies)
-	}
-	compiled, faults, warnings := policy.Compile(&k.docs.policies, roles)
+	compiled, faults, warnings := policy.Compile(&k.docs.policies, k.rolesKnown)
 	s.addAll(SeverityError, faults)
 	s.addAll(SeverityWarning, warnings)
 	k.policy = compiled
-}
-
-// rolesUsed returns every role that the policy names.
-func rolesUsed(doc *policy.Document) []string {
-	var roles []string
-	for _, name := range []*string{doc.DefaultRole, doc.AdminRole} {
-		if name != nil {
-			roles = append(roles, *name)
-		}
-	}
-	for _, table := range doc.Tables {
-		for role := range table {
-			roles = append(roles, role)
-		}
-	}
-	return roles
 }
 
 func (k *compiler) pipes() {
@@ -131,11 +113,7 @@ func (k *compiler) pipes() {
 	if s == nil {
 		return
 	}
-	var roles []string
-	if k.rolesKnown {
-		roles = append([]string{}, k.docs.roles.Roles...)
-	}
-	compiled, faults, warnings := pipes.Compile(&k.docs.pipes, roles, s.doc.Has)
+	compiled, faults, warnings := pipes.Compile(&k.docs.pipes, k.rolesKnown, s.doc.Has)
 	s.addAll(SeverityError, faults)
 	s.addAll(SeverityWarning, warnings)
 	k.pipeSet = compiled

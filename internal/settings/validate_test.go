@@ -100,7 +100,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"dedupe": {"id_field": ""}}`, `dedupe.id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"a.b": {"id_field": ""}}}}`, `dedupe.tables["a.b"].id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"t": {"retention": "1m59s"}}}}`, `dedupe.tables.t.retention: want "0" (for ever) or at least 2m`},
-		{`{"dlq": {"tables": {"": {}}}}`, `dlq.tables[""]: a table must have a name`},
+		{`{"dlq": {"tables": {"": {}}}}`, `dlq.tables: a name in it is empty`},
 		{`{"ingest": {"flush": {"max_rows": 0}}}`, `ingest.flush.max_rows: want 1 to 1000000`},
 		{`{"ingest": {"flush": {"max_bytes": "99999999TiB"}}}`, `ingest.flush.max_bytes: size "99999999TiB" is too large`},
 		{`{"ingest": {"flush": {"max_wait": 1}}}`, `ingest.flush.max_wait: a number has no unit here: want a duration like "90s", "12h" or "7d"`},

@@ -16,6 +16,9 @@ func (f Field) Check(v reflect.Value) string {
 	if message := f.oneOf(v); message != "" {
 		return message
 	}
+	if v.Kind() == reflect.Map && v.MapIndex(reflect.ValueOf("")).IsValid() {
+		return "a name in it is empty"
+	}
 	low := f.Min == "" || f.order(v, f.Min) >= 0
 	high := f.Max == "" || f.order(v, f.Max) <= 0
 	switch {

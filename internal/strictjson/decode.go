@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/nearest"
+	"github.com/wavehouse/wavehouse/internal/units"
 )
 
 // Unmarshaler is implemented, on a pointer, by types that read their own text.
@@ -98,7 +99,7 @@ func (c *decoder) special(n *node, v reflect.Value) bool {
 	case *json.RawMessage:
 		*target = slices.Clone(c.raw(n))
 	case *time.Duration:
-		c.duration(n, v)
+		quantity(c, n, v, `a duration like "90s", "12h" or "7d"`, units.ParseDuration, units.DurationOf)
 	case *json.Number:
 		if c.want(n, kindNumber) {
 			*target = json.Number(n.text)

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // a size.
 func (c *decoder) number(n *node, v reflect.Value) {
 	if v.Kind() == reflect.Int64 && c.unit() != "" {
-		c.size(n, v)
+		quantity(c, n, v, `a size like "512MiB" or "1GB"`, units.ParseSize, units.SizeOf)
 		return
 	}
 	if !c.want(n, kindNumber) {
@@ -52,49 +53,28 @@ func (c *decoder) unit() string {
 	return c.rules.Unit(c.trail.place())
 }
 
-func (c *decoder) duration(n *node, v reflect.Value) {
-	unit := c.unit()
-	switch {
+// quantity stores an amount: a text with its unit, or a number of the place's
+// own.
+func quantity[T ~int64](
+	c *decoder, n *node, v reflect.Value, example string, parse func(string) (T, error), of func(number, unit string) (T, error),
+) {
+	var amount T
+	var err error
+	switch unit := c.unit(); {
 	case n.kind == kindString:
-		d, err := units.ParseDuration(n.text)
-		c.quantity(n, v, int64(d), err)
+		amount, err = parse(n.text)
 	case n.kind == kindNumber && (unit != "" || n.text == "0"):
-		d, err := units.DurationOf(n.text, unit)
-		c.quantity(n, v, int64(d), err)
+		amount, err = of(n.text, unit)
+	case n.kind == kindNumber:
+		err = errors.New("a number has no unit here: want " + example)
+	case unit != "":
+		err = fmt.Errorf("want %s, or a number (in %s), not %s", example, unit, n.kind)
 	default:
-		c.noQuantity(n, `a duration like "90s", "12h" or "7d"`, unit)
+		err = fmt.Errorf("want %s, not %s", example, n.kind)
 	}
-}
-
-func (c *decoder) size(n *node, v reflect.Value) {
-	switch n.kind {
-	case kindString:
-		size, err := units.ParseSize(n.text)
-		c.quantity(n, v, size, err)
-	case kindNumber:
-		size, err := units.SizeOf(n.text, c.unit())
-		c.quantity(n, v, size, err)
-	default:
-		c.noQuantity(n, `a size like "512MiB" or "1GB"`, c.unit())
-	}
-}
-
-// quantity stores what was read, unless it failed.
-func (c *decoder) quantity(n *node, v reflect.Value, amount int64, err error) {
 	if err != nil {
 		c.fault(n, err.Error())
 		return
 	}
-	v.SetInt(amount)
-}
-
-func (c *decoder) noQuantity(n *node, example, unit string) {
-	switch {
-	case n.kind == kindNumber:
-		c.fault(n, "a number has no unit here: want "+example)
-	case unit != "":
-		c.fault(n, fmt.Sprintf("want %s, or a number (in %s), not %s", example, unit, n.kind))
-	default:
-		c.fault(n, fmt.Sprintf("want %s, not %s", example, n.kind))
-	}
+	v.SetInt(int64(amount))
 }
