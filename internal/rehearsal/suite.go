@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -94,9 +93,9 @@ func Files(dir string) ([]string, error) {
 // Load reads a file of tests. The findings say what is wrong with it; the
 // suite is nil when there is one.
 func Load(path string) (*Suite, []settings.Finding, error) {
-	data, err := readLimited(path)
+	data, err := settings.ReadFile(path, maxSuiteBytes)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	s := &Suite{File: filepath.Base(path), tables: map[string]*schema.Table{}}
 	var document suiteDocument
@@ -107,35 +106,9 @@ func Load(path string) (*Suite, []settings.Finding, error) {
 		faults = s.check(&document)
 	}
 	if len(faults) > 0 {
-		return nil, s.findings(faults), nil
+		return nil, settings.FromFaults(settings.SeverityError, s.File, doc, faults), nil
 	}
 	return s, nil, nil
-}
-
-func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxSuiteBytes+1))
-	if err == nil && len(data) > maxSuiteBytes {
-		err = fmt.Errorf("%s: larger than %d bytes", path, maxSuiteBytes)
-	}
-	return data, err
-}
-
-func (s *Suite) findings(faults []strictjson.Fault) []settings.Finding {
-	var found []settings.Finding
-	for _, f := range faults {
-		if f.Line == 0 {
-			f.Line = s.doc.Line(f.Path)
-		}
-		found = append(found, settings.Finding{
-			Severity: settings.SeverityError, File: s.File, Path: f.Path, Line: f.Line, Message: f.Message,
-		})
-	}
-	return found
 }
 
 // check refuses what could not fail: a test that expects nothing passes

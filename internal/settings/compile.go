@@ -103,8 +103,8 @@ func (k *compiler) policies() {
 		return
 	}
 	compiled, faults, warnings := policy.Compile(&k.docs.policies, k.rolesKnown)
-	s.addAll(SeverityError, faults)
-	s.addAll(SeverityWarning, warnings)
+	s.add(SeverityError, faults)
+	s.add(SeverityWarning, warnings)
 	k.policy = compiled
 }
 
@@ -114,7 +114,7 @@ func (k *compiler) pipes() {
 		return
 	}
 	compiled, faults, warnings := pipes.Compile(&k.docs.pipes, k.rolesKnown, s.doc.Has)
-	s.addAll(SeverityError, faults)
-	s.addAll(SeverityWarning, warnings)
+	s.add(SeverityError, faults)
+	s.add(SeverityWarning, warnings)
 	k.pipeSet = compiled
 }

@@ -52,40 +52,25 @@ type source struct {
 	unread []strictjson.Fault
 }
 
-func (s *source) error(path, message string) { s.add(SeverityError, path, message) }
+func (s *source) error(path, message string) {
+	s.add(SeverityError, []strictjson.Fault{{Path: path, Message: message}})
+}
 
-func (s *source) warn(path, message string) { s.add(SeverityWarning, path, message) }
+func (s *source) warn(path, message string) {
+	s.add(SeverityWarning, []strictjson.Fault{{Path: path, Message: message}})
+}
 
-// add keeps a finding, unless it only follows from a value that could not be
-// read.
-func (s *source) add(severity, path, message string) {
-	if s.follows(path) {
-		return
-	}
-	s.findings = append(s.findings, Finding{
-		Severity: severity, File: s.name, Path: path, Line: s.doc.Line(path), Message: message,
-	})
+// add keeps what was found about the values, but for what only follows from one
+// that could not be read.
+func (s *source) add(severity string, found []strictjson.Fault) {
+	own := slices.DeleteFunc(slices.Clone(found), func(f strictjson.Fault) bool { return s.follows(f.Path) })
+	s.findings = append(s.findings, FromFaults(severity, s.name, s.doc, own)...)
 }
 
 // follows reports whether what is found at path may only follow from a value
 // that could not be read.
 func (s *source) follows(path string) bool {
 	return slices.ContainsFunc(s.unread, func(f strictjson.Fault) bool { return f.Explains(path) })
-}
-
-func (s *source) addAll(severity string, faults []strictjson.Fault) {
-	for _, f := range faults {
-		s.add(severity, f.Path, f.Message)
-	}
-}
-
-// faults keeps what a reader of the file found, which knows the lines.
-func (s *source) faults(faults []strictjson.Fault) {
-	for _, f := range faults {
-		s.findings = append(s.findings, Finding{
-			Severity: SeverityError, File: s.name, Path: f.Path, Line: f.Line, Message: f.Message,
-		})
-	}
 }
 
 // open reads a file into what into points to. It returns nil when the file is
@@ -96,11 +81,9 @@ func open[T any](k *compiler, name string, fields spec.Of[T], into *T) *source {
 		return nil
 	}
 	doc, faults := strictjson.Parse(data)
-	s := &source{name: name, doc: doc}
+	s := &source{name: name, doc: doc, unread: fields.Decode(doc, into)}
+	s.findings = FromFaults(SeverityError, name, doc, append(faults, s.unread...))
 	k.sources = append(k.sources, s)
-	s.faults(faults)
-	s.unread = fields.Decode(doc, into)
-	s.faults(s.unread)
 	if !doc.Whole() {
 		return nil
 	}

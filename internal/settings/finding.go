@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
 // Severities of a finding.
@@ -61,6 +63,18 @@ func (e *FindingsError) Error() string {
 		}
 	}
 	return b.String()
+}
+
+// FromFaults turns what a reader of a file found to findings. A fault without a
+// line gets the one of its path.
+func FromFaults(severity, file string, doc *strictjson.Document, faults []strictjson.Fault) []Finding {
+	var findings []Finding
+	for _, f := range faults {
+		findings = append(findings, Finding{
+			Severity: severity, File: file, Path: f.Path, Line: cmp.Or(f.Line, doc.Line(f.Path)), Message: f.Message,
+		})
+	}
+	return findings
 }
 
 // sortFindings puts errors first, then the order of the files and their lines.

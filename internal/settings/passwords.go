@@ -13,7 +13,7 @@ import (
 // Passwords reads the file that clickhouse.passwords_file names: a JSON object
 // of tenant id to password. The error never holds any of its content but keys.
 func Passwords(path string) (map[tenant.ID]config.Secret, error) {
-	data, err := readFile(path)
+	data, err := ReadFile(path, maxFileSize)
 	if err != nil {
 		return nil, fmt.Errorf("clickhouse.passwords_file %q: %w", path, err)
 	}

@@ -25,5 +25,5 @@ func TestPasswords(t *testing.T) {
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
 	_, err = Passwords("/nowhere")
-	assert.ErrorContains(t, err, "missing")
+	assert.ErrorContains(t, err, "no such file")
 }

@@ -65,12 +65,15 @@ func readOnce(dir string) content {
 	c.shape = shapeOf(entries)
 	c.findings = about(entries, misplaced)
 	for _, name := range fileNames() {
-		data, err := readFile(filepath.Join(dir, name))
-		if err != nil {
+		data, err := ReadFile(filepath.Join(dir, name), maxFileSize)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			c.fault(name, "the file is missing; {} is an empty one")
+		case err != nil:
 			c.fault(name, err.Error())
-			continue
+		default:
+			c.files[name] = data
 		}
-		c.files[name] = data
 	}
 	return c
 }
@@ -91,11 +94,11 @@ func misplaced(e entry) string {
 	return "unexpected entry: only " + strings.Join(fileNames(), ", ") + ", policy tests (*" + PolicyTestSuffix + ") and names that begin with a dot may be here" + nearest.Hint(e.name, fileNames())
 }
 
-func readFile(path string) ([]byte, error) {
+// ReadFile reads a regular file of at most limit bytes. The error does not name
+// the file: what is made of it does.
+func ReadFile(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("the file is missing; {} is an empty one")
 	case err != nil:
 		return nil, describe(err)
 	case !info.Mode().IsRegular():
@@ -106,12 +109,12 @@ func readFile(path string) ([]byte, error) {
 		return nil, describe(err)
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	switch {
 	case err != nil:
 		return nil, describe(err)
-	case len(data) > maxFileSize:
-		return nil, fmt.Errorf("the file is larger than %d bytes", maxFileSize)
+	case int64(len(data)) > limit:
+		return nil, fmt.Errorf("the file is larger than %d bytes", limit)
 	}
 	return data, nil
 }
