@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,15 +51,15 @@ func exceptionCases() []exceptionCase {
 		return exceptionCase{name: name, sql: sql, code: code, write: clickhouse.ClassRejected, status: 400, answer: rejected}
 	}
 	return []exceptionCase{
-		reject("syntax", "SELEC 1", 62),
+		{name: "syntax", sql: "SELEC 1", code: 62, write: clickhouse.ClassUnknown, status: 400, answer: rejected, table: true},
 		reject("unknown table", "SELECT * FROM nosuch", 60),
 		reject("unknown column", "SELECT nosuch FROM t", 47),
 		reject("type mismatch", "SELECT n = 'abc' FROM t", 53),
 		reject("overflowing cast", "SELECT toDecimal32('99999', 9)", 69),
 		reject("constraint", "INSERT INTO strict VALUES (5000)", 469),
-		reject("another database", "SELECT * FROM nosuchdb.t", 81),
+		{name: "another database", sql: "SELECT * FROM nosuchdb.t", code: 81, write: clickhouse.ClassUnknown, status: 400, answer: rejected, table: true},
 		{name: "too many rows", sql: "SELECT count() FROM numbers(1000)", settings: map[string]string{"max_rows_to_read": "10"},
-			code: 158, write: clickhouse.ClassRejected, status: 400, answer: limit},
+			code: 158, write: clickhouse.ClassSplittable, status: 400, answer: limit},
 		{name: "memory of the query", sql: "SELECT groupArray(number) FROM numbers(5000000)", settings: map[string]string{"max_memory_usage": "10000000"},
 			code: 241, write: clickhouse.ClassSplittable, status: 400, answer: limit},
 		{name: "time of the query", sql: "SELECT count() FROM numbers(100000000000) WHERE sipHash64(number) = 1", settings: map[string]string{"max_execution_time": "1"},
@@ -110,6 +111,35 @@ func TestC159ExceptionsAreClassedByTheirCode(t *testing.T) {
 			assert.NotContains(t, e.Message, "DB::Exception")
 			assert.NotEmpty(t, e.Message)
 		})
+	}
+}
+
+// Rows are refused for good, so the list of what blames them is short, and every
+// other code of the engine, or of one to come, leaves them in the queue.
+func TestOnlyListedCodesBlameTheRowsOfAnInsert(t *testing.T) {
+	s := clickhousetest.Start(t)
+	source, err := os.ReadFile("errors.go")
+	require.NoError(t, err)
+	blames := map[int]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\d+):\s+rejected,`).FindAllStringSubmatch(string(source), -1) {
+		code, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		blames[code] = true
+	}
+	require.NotEmpty(t, blames)
+	pool, proxy := behind(t, s)
+	codes := s.Rows(t, "SELECT toString(number) FROM numbers(1, 1200) WHERE errorCodeToName(number) != ''")
+	require.Greater(t, len(codes), 500)
+	for _, row := range append(codes, []string{"4242"}, []string{"99999"}) {
+		code, err := strconv.Atoi(row[0])
+		require.NoError(t, err)
+		proxy.Next(clickhousetest.Answer(500, http.Header{"X-Clickhouse-Exception-Code": row}, "Code: "+row[0]+". DB::Exception: x"))
+		err = pool.Insert(t.Context(), tsv("1\n", nil))
+		require.Error(t, err, row)
+		assert.Equal(t, blames[code], clickhouse.Classify(err) == clickhouse.ClassRejected, "code %d is %s", code, clickhouse.Classify(err))
+	}
+	for _, code := range []int{3, 33, 49, 95, 96, 246, 500, 568, 733, 762, 776, 900, 1000, 1001, 1002} {
+		assert.False(t, blames[code], code)
 	}
 }
 

@@ -99,6 +99,7 @@ const (
 	misconfigured
 	bodyTooLarge
 	unknown
+	unlisted
 	misdirected
 	noPool
 	tooLarge
@@ -106,7 +107,7 @@ const (
 
 var verdicts = [...]verdict{
 	rejected:      {write: ClassRejected, read: ClassRejected},
-	limited:       {write: ClassRejected, read: ClassLimit},
+	limited:       {write: ClassSplittable, read: ClassLimit},
 	slow:          {write: ClassUnavailable, read: ClassLimit},
 	splittable:    {write: ClassSplittable, read: ClassRejected},
 	memory:        {write: ClassSplittable, read: ClassLimit},
@@ -118,6 +119,7 @@ var verdicts = [...]verdict{
 	misconfigured: {write: ClassDenied, read: ClassMisconfigured},
 	bodyTooLarge:  {write: ClassSplittable, read: ClassMisconfigured},
 	unknown:       {write: ClassUnknown, read: ClassUnknown},
+	unlisted:      {write: ClassUnknown, read: ClassRejected, table: true},
 	misdirected:   {write: ClassUnknown, read: ClassMisconfigured},
 	noPool:        {write: ClassNoPool, read: ClassNoPool},
 	tooLarge:      {write: ClassTooLarge, read: ClassTooLarge},
@@ -130,8 +132,63 @@ const (
 	codeTooManyParts    = 252
 )
 
-// exceptions lists every exception code that is not plainly "rejected".
+// exceptions lists the exception codes that are judged. Only a code that is
+// listed as rejected blames the rows of an INSERT: one that is not listed says
+// nothing about them to a writer, whatever a release adds. A reader's statement
+// is its own, and refused by either.
 var exceptions = map[int]kind{
+	// The rows, a value of theirs, or an expression over it.
+	6:   rejected, // CANNOT_PARSE_TEXT
+	7:   rejected, // INCORRECT_NUMBER_OF_COLUMNS
+	9:   rejected, // SIZES_OF_COLUMNS_DOESNT_MATCH
+	13:  rejected, // SIZES_OF_COLUMNS_IN_TUPLE_DOESNT_MATCH
+	19:  rejected, // SIZE_OF_FIXED_STRING_DOESNT_MATCH
+	20:  rejected, // NUMBER_OF_COLUMNS_DOESNT_MATCH
+	25:  rejected, // CANNOT_PARSE_ESCAPE_SEQUENCE
+	26:  rejected, // CANNOT_PARSE_QUOTED_STRING
+	27:  rejected, // CANNOT_PARSE_INPUT_ASSERTION_FAILED
+	38:  rejected, // CANNOT_PARSE_DATE
+	41:  rejected, // CANNOT_PARSE_DATETIME
+	43:  rejected, // ILLEGAL_TYPE_OF_ARGUMENT
+	53:  rejected, // TYPE_MISMATCH
+	69:  rejected, // ARGUMENT_OUT_OF_BOUND
+	70:  rejected, // CANNOT_CONVERT_TYPE
+	72:  rejected, // CANNOT_PARSE_NUMBER
+	117: rejected, // INCORRECT_DATA
+	120: rejected, // CANNOT_INSERT_VALUE_OF_DIFFERENT_SIZE_INTO_TUPLE
+	128: rejected, // TOO_LARGE_ARRAY_SIZE
+	130: rejected, // CANNOT_READ_ARRAY_FROM_TEXT
+	131: rejected, // TOO_LARGE_STRING_SIZE
+	153: rejected, // ILLEGAL_DIVISION
+	169: rejected, // BAD_TYPE_OF_FIELD
+	170: rejected, // BAD_GET
+	190: rejected, // SIZES_OF_ARRAYS_DONT_MATCH
+	248: rejected, // INVALID_PARTITION_VALUE
+	321: rejected, // VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE
+	349: rejected, // CANNOT_INSERT_NULL_IN_ORDINARY_COLUMN
+	366: rejected, // SIZES_OF_NESTED_COLUMNS_ARE_INCONSISTENT
+	376: rejected, // CANNOT_PARSE_UUID
+	395: rejected, // FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
+	407: rejected, // DECIMAL_OVERFLOW
+	441: rejected, // CANNOT_PARSE_DOMAIN_VALUE_FROM_STRING
+	467: rejected, // CANNOT_PARSE_BOOL
+	469: rejected, // VIOLATED_CONSTRAINT
+	563: rejected, // CANNOT_READ_MAP_FROM_TEXT
+	632: rejected, // UNEXPECTED_DATA_AFTER_PARSED_VALUE
+	645: rejected, // NUMBER_OF_DIMENSIONS_MISMATCHED
+	675: rejected, // CANNOT_PARSE_IPV4
+	676: rejected, // CANNOT_PARSE_IPV6
+	691: rejected, // UNKNOWN_ELEMENT_OF_ENUM
+
+	// A table or column that is gone, or takes no INSERT.
+	8:   rejected, // THERE_IS_NO_COLUMN
+	10:  rejected, // NOT_FOUND_COLUMN_IN_BLOCK
+	16:  rejected, // NO_SUCH_COLUMN_IN_TABLE
+	47:  rejected, // UNKNOWN_IDENTIFIER
+	48:  rejected, // NOT_IMPLEMENTED
+	60:  rejected, // UNKNOWN_TABLE
+	218: rejected, // TABLE_IS_DROPPED
+
 	// Limits on one statement.
 	158: limited, // TOO_MANY_ROWS
 	159: slow,    // TIMEOUT_EXCEEDED
@@ -213,10 +270,13 @@ func exceptionKind(code int, message, database string) kind {
 		}
 	case codeUnknownDatabase:
 		if !strings.Contains(message, database) {
-			return rejected
+			return unlisted
 		}
 	}
-	return exceptions[code] // rejected, when it is not there
+	if k, listed := exceptions[code]; listed {
+		return k
+	}
+	return unlisted
 }
 
 // statusKind judges an HTTP status that came without an exception code: it

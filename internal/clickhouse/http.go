@@ -23,7 +23,8 @@ func (p *Pool) Query(ctx context.Context, q Request) (*Response, error) {
 
 // Insert runs an INSERT over HTTP. It succeeded only when ClickHouse says so in
 // every place where it may say otherwise: the status, the header of an
-// exception, the body. Asynchronous inserts, which report failures to nobody,
+// exception, the body, and the count of what was written, which views and
+// repeated rows make no smaller. Asynchronous inserts, which report failures to nobody,
 // are off unless q.Settings has them on.
 func (p *Pool) Insert(ctx context.Context, q Request) error {
 	started := time.Now()
@@ -49,6 +50,20 @@ func (p *Pool) insert(ctx context.Context, q Request) error {
 	}
 	if len(bytes.TrimSpace(text)) > 0 {
 		return misdirected.error(Error{Status: http.StatusOK, Message: "answered an INSERT with text that is not ClickHouse's"})
+	}
+	return proven(q, resp.Summary)
+}
+
+// proven is nil when the summary shows that all rows were written. Something
+// between us and ClickHouse, or in its place, may answer 200 to anything.
+func proven(q Request, s Summary) error {
+	switch {
+	case s == Summary{}:
+		return misdirected.error(Error{Status: http.StatusOK, Message: "answered an INSERT without X-ClickHouse-Summary: " +
+			"what answers is no ClickHouse, or a proxy drops its headers"})
+	case s.WrittenRows < uint64(q.Rows) && !(q.Repeat && s.WrittenRows == 0):
+		return misdirected.error(Error{Status: http.StatusOK,
+			Message: fmt.Sprintf("answered an INSERT of %d rows with %d written", q.Rows, s.WrittenRows)})
 	}
 	return nil
 }

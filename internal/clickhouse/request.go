@@ -9,6 +9,10 @@ type Request struct {
 	Body io.Reader
 	// BodyBytes is the length of Body, 0 when it is not known.
 	BodyBytes int64
+	// Rows is how many rows an INSERT has, for Insert to see them written.
+	Rows int
+	// Repeat says that the rows may be written already, by an INSERT before.
+	Repeat bool
 	// ContentEncoding says how Body is compressed ("zstd", "gzip"); "" is not.
 	ContentEncoding string
 	// Params are the statement's parameters by name, without "param_". The

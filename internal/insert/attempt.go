@@ -16,6 +16,7 @@ const (
 	stored                    // written
 	refused                   // ClickHouse refuses these rows, together
 	tooMuch                   // fewer at a time may pass
+	doubtful                  // they fail again and again, and nobody says why
 	noPool                    // there is no way to ClickHouse
 	unserved                  // nor will there be: they are parked
 	unreadable                // these are no rows
@@ -90,8 +91,17 @@ func (f *batch) try(i *insertion) (verdict, error) {
 		f.b.waits.release()
 		f.failed(pool, class, err)
 	}
+	if class == clickhouse.ClassUnknown && exceptionCode(err) != 0 {
+		if i.doubts++; i.doubts >= maxDoubts {
+			return doubtful, err
+		}
+	}
 	return again, nil
 }
+
+// maxDoubts is how often rows fail with a code that blames nobody before it is
+// tried which of them fail alone.
+const maxDoubts = 5
 
 // answered is the verdict of an INSERT that ClickHouse judged.
 func answered(class clickhouse.Class, err error) verdict {
@@ -162,6 +172,7 @@ func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
 	started := time.Now()
 	err = way.Insert(ctx, clickhouse.Request{
 		SQL: i.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: i.settings(),
+		Rows: i.rows(), Repeat: i.uncertain,
 	})
 	if err == nil {
 		f.w.metrics.insert("stored", time.Since(started))

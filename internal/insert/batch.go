@@ -78,7 +78,7 @@ func (f *batch) end() {
 		for _, i := range f.refused {
 			rows += i.rows()
 		}
-		w.o.Logger.Error("ClickHouse refuses rows; they are kept and tried again, since nothing may be parked",
+		w.o.Logger.Error("rows fail and may not be parked, or not yet; they are kept and tried again",
 			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", rows, "error", f.refusal)
 	}
 	if f.inserted > 0 || len(f.complete) > 0 {

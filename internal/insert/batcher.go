@@ -33,9 +33,12 @@ type batcher struct {
 	admitting int   // deliveries waiting for room
 	taken     int64 // bytes of the tenant's share
 
-	// kept are refused rows of a table that must not park. They are tried again
-	// when the window of refusals is over.
+	// kept are refused rows of a table that must not park, and rows that may be
+	// to blame for their failures. They are tried again when the window of
+	// refusals is over.
 	kept []insertion
+	// inserts counts the INSERTs that succeeded. It is the writing batch's.
+	inserts uint64
 
 	handedBack map[mq.Position]struct{}
 	written    mq.Position // the highest position done with

@@ -210,6 +210,14 @@ func TestRealFaultsThatHeal(t *testing.T) {
 		"access denied":         answerCode(403, 497, "Not enough privileges"),
 		"wrong password":        answerCode(403, 516, "Authentication failed"),
 		"no space":              answerCode(500, 243, "Cannot reserve 1.00 MiB, not enough space"),
+		"a Poco exception":      answerCode(500, 1000, "Poco::Exception"),
+		"a logical error":       answerCode(500, 49, "Logical error"),
+		"a body cut short":      answerCode(500, 33, "Cannot read all data"),
+		"a restarting table":    answerCode(500, 733, "Table is being restarted"),
+		"a code of tomorrow":    answerCode(500, 4242, "nobody knows"),
+		"200 and nothing":       clickhousetest.Answer(200, nil, ""),
+		"200 and fewer rows":    clickhousetest.Answer(200, http.Header{"X-Clickhouse-Summary": {`{"written_rows":"99"}`}}, ""),
+		"200 and no row":        clickhousetest.Answer(200, http.Header{"X-Clickhouse-Summary": {`{"read_rows":"0","elapsed_ns":"1","written_rows":"0"}`}}, ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newReal(t, s, "default")

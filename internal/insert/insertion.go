@@ -33,6 +33,12 @@ type insertion struct {
 	text bool
 	// uncertain says that an INSERT of these rows may have succeeded.
 	uncertain bool
+	// doubts counts the failures that did not say whether the rows are to blame.
+	// Of a row that was alone with them, wrote is how many INSERTs of the table
+	// had succeeded by then.
+	doubts int
+	alone  bool
+	wrote  uint64
 }
 
 func (i insertion) rows() int {

@@ -67,9 +67,6 @@ func (f *batch) parkUnserved(i insertion, letters []mq.DeadLetter) {
 	if len(letters) == 0 {
 		return
 	}
-	for n := range letters {
-		letters[n].KeepOlder = true
-	}
 	if err := f.w.o.Broker.Park(f.w.work, letters...); err != nil {
 		f.w.o.Logger.Error("cannot park the rows of a tenant that is not served; they stay in the queue",
 			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters), "retry_in", unparkedRetry.String(), "error", err)
@@ -99,6 +96,9 @@ func (f *batch) letter(c *held, row int, body []byte, reason, code string) mq.De
 	l := mq.DeadLetter{
 		Topic: c.topic, Header: c.header, Row: bytes.Clone(body), Error: reason, Code: code, At: f.w.o.Now(),
 		Source: c.pos, SourceRow: row,
+		// Rows that wait in the queue are safe; those that full dead letters
+		// would push out are not.
+		KeepOlder: true,
 	}
 	l.Rows = 1
 	return l

@@ -12,6 +12,7 @@ func (f *batch) settle(i insertion, v verdict, err error) (parts []insertion) {
 	switch v {
 	case stored:
 		f.streak = 0
+		f.b.inserts++
 		f.inserted += i.rows()
 		f.w.metrics.inserted(f.b.topic, i.rows())
 		f.done(i.spans)
@@ -22,6 +23,8 @@ func (f *batch) settle(i insertion, v verdict, err error) (parts []insertion) {
 	case refused:
 		f.streak++
 		return f.narrow(i, err)
+	case doubtful:
+		return f.doubt(i, err)
 	case unserved:
 		f.park(f.readable(i), err)
 	case unreadable:
@@ -66,11 +69,30 @@ func (f *batch) narrow(i insertion, err error) (parts []insertion) {
 	return nil
 }
 
+// doubt looks for the rows that fail alone, with a code that no list names. As
+// long as nothing else of the table passes they are not to blame. One that fails
+// while others pass is parked; until that is known it is kept, and others go on.
+func (f *batch) doubt(i insertion, err error) (parts []insertion) {
+	i = f.readable(i)
+	switch {
+	case len(i.spans) == 0:
+	case i.rows() > 1:
+		i.doubts = maxDoubts - 1
+		return i.split(2)
+	case i.alone && f.b.inserts > i.wrote && f.settings.Park:
+		f.park(i, err)
+	default:
+		i.alone, i.wrote = true, f.b.inserts
+		f.keep(i, err)
+	}
+	return nil
+}
+
 // keep puts refused rows aside for the batcher.
 func (f *batch) keep(i insertion, err error) {
 	f.refusal = err
 	i.text = false
-	if n := len(f.refused); n > 0 && f.refused[n-1].form == i.form {
+	if n := len(f.refused); n > 0 && f.refused[n-1].form == i.form && !i.alone && !f.refused[n-1].alone {
 		last := &f.refused[n-1]
 		last.spans = append(last.spans, i.spans...)
 		last.uncertain = last.uncertain || i.uncertain
@@ -128,7 +150,7 @@ const codeIncorrectData = 117
 // is nothing to narrow down.
 var tableWide = map[int]bool{
 	8: true, 10: true, 16: true, 47: true, // columns that do not exist
-	60: true, 73: true, 218: true, // the table, the format
+	48: true, 60: true, 218: true, // the table takes no INSERT, or is gone
 }
 
 func typesChanged(err error) bool { return exceptionCode(err) == codeIncorrectData }
