@@ -27,7 +27,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -151,14 +150,7 @@ func (a *App) buildPipeline() {
 		})
 	}
 	a.watches = ingest.NewWatches(a.floor)
-	if a.config.HasRole(config.RoleAPI) {
-		// In this order: who waits for its rows finds them wherever it looks.
-		a.notices.Listen(a.results.told)
-		a.notices.Listen(a.watches.Told)
-	}
-	if a.config.HasRole(config.RoleIngest) {
-		a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
-	}
+	a.hear()
 	a.hub = stream.New(stream.Options{
 		Broker: a.queue, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
 	})

@@ -3,9 +3,23 @@ package app
 import (
 	"context"
 
+	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
+
+// hear has those listen, and answer, whose work follows from what is told.
+func (a *App) hear() {
+	if a.config.HasRole(config.RoleAPI) {
+		// In this order: who waits for its rows finds them wherever it looks.
+		a.notices.Listen(a.results.told)
+		a.notices.Listen(a.watches.Told)
+	}
+	if a.config.HasRole(config.RoleIngest) {
+		a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
+	}
+}
 
 // Wrote implements api.Writes: it tells all processes, and returns once this one
 // has heard it.
