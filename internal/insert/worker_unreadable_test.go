@@ -14,6 +14,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -117,12 +118,19 @@ func TestC066RowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
 				},
 				Body: []byte("\x01a\x01b"),
 			})
-			r.start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
+			told := make(chan notice.Notice, 100)
+			r.start(func(o *insert.WorkerOptions) {
+				o.Pool = pool(s)
+				o.Tell = func(n notice.Notice) { told <- n }
+			})
 			r.settled(birch)
 			letters := r.letters(birch, "pages")
 			require.Len(t, letters, 1)
 			assert.Equal(t, "chunk.unreadable", letters[0].Code)
 			assert.Equal(t, "\x01a\x01b", string(letters[0].Row))
+			parked := (<-told).(notice.Written).Parked
+			require.Len(t, parked, 1)
+			assert.Negative(t, parked[0].Row, "whoever waits is not told that one row alone is parked")
 			assert.EqualValues(t, 1, r.worker.Status().RowsParked)
 		})
 	}
