@@ -173,8 +173,8 @@ func TestWritesDropCachedResults(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.opsSQL("CREATE VIEW made AS SELECT count() AS n FROM pages").status)
 	viewed := func() answer { return s.query("made", `{"columns":["n"]}`) }
 	assert.Equal(t, `[{"n":0}]`, s.cached(viewed))
-	s.accept("pages", `{"event_id":"3","page":"/"}`)
-	s.eventually(func() string { return unless(strings.Contains(viewed().body, `"n":1`), "the flush is told") })
+	require.Equal(t, http.StatusOK, s.wait("pages", "", `{"event_id":"3","page":"/"}`, "application/json").status)
+	assert.Equal(t, `[{"n":1}]`, s.cached(viewed), "what the view reads was written")
 }
 
 func TestFirstCallerLeaves(t *testing.T) {
