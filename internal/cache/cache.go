@@ -3,7 +3,7 @@
 //
 // A result is bound to the tables that it was read from. What is written to one
 // of them is told with Invalidate, and from then on no result that may lack it
-// is given out. This holds because a token is taken before a query runs: a
+// is given out. This holds because a ticket is taken before a query runs: a
 // result can never pass for newer than its data.
 package cache
 
@@ -21,16 +21,16 @@ import (
 // may be called by many goroutines. A store that cannot be reached misses, and
 // fills nothing.
 type Cache interface {
-	// Lookup returns the value of the key, nil on a miss. The token is taken
+	// Lookup returns the value of the key, nil on a miss. The ticket is taken
 	// before anything else: a value made after Lookup returned may be filled
 	// under it.
-	Lookup(ctx context.Context, key Key) (*Value, Token)
-	// Current reports whether none of the tables was invalidated since the token
+	Lookup(ctx context.Context, key Key) (*Value, Ticket)
+	// Current reports whether none of the tables was invalidated since the ticket
 	// was taken.
-	Current(ctx context.Context, token Token, tables []string) bool
+	Current(ctx context.Context, ticket Ticket, tables []string) bool
 	// Fill keeps the value for ttl at most. One that is too large, or no longer
 	// current, is dropped. The value must not be changed afterwards.
-	Fill(ctx context.Context, token Token, value *Value, ttl time.Duration)
+	Fill(ctx context.Context, ticket Ticket, value *Value, ttl time.Duration)
 	// Invalidate drops the values of each of the tenants that depend on one of
 	// the tables. It is called after the write can be read, and may wait for
 	// the store: never call it on the way of the write.
@@ -53,11 +53,11 @@ type Key struct {
 	Sum    [sha256.Size]byte
 }
 
-// Token remembers what a result of the key may know. It is opaque to callers.
-type Token struct {
+// Ticket remembers what a result of the key may know. It is opaque to callers.
+type Ticket struct {
 	Key Key
-	// Stamp counts what was invalidated before the token was taken.
-	Stamp uint64
+	// Seen counts what was invalidated before the ticket was taken.
+	Seen uint64
 }
 
 // KeyWriter hashes the parts of a question.

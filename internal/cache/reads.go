@@ -85,7 +85,7 @@ func NewReads(o ReadsOptions) *Reads {
 // call is one query that runs, on the goroutine of who began it, and who waits
 // for it.
 type call struct {
-	token  Token
+	ticket Ticket
 	run    context.Context // of the query: it ends when nobody waits
 	cancel context.CancelFunc
 	// waiters is guarded by Reads.mu.
@@ -103,13 +103,13 @@ type call struct {
 // first; who runs the query for others stays until they are answered. It
 // panics with what Run panicked with.
 func (r *Reads) Get(ctx context.Context, q Query) (*Value, Outcome, error) {
-	value, token := r.cache.Lookup(ctx, q.Key)
+	value, ticket := r.cache.Lookup(ctx, q.Key)
 	if value != nil {
 		r.metrics.count(Hit)
 		return value, Hit, nil
 	}
 	deps := q.Dependencies(ctx)
-	c, joined := r.join(ctx, q.Key, token, deps)
+	c, joined := r.join(ctx, q.Key, ticket, deps)
 	if joined {
 		select {
 		case <-c.done:
@@ -145,20 +145,20 @@ func (r *Reads) Peek(ctx context.Context, key Key) *Value {
 
 // join joins the query that runs for the same question, unless something was
 // written since it began. Else it makes a call, which the caller is to run.
-func (r *Reads) join(ctx context.Context, key Key, token Token, deps Dependencies) (c *call, joined bool) {
+func (r *Reads) join(ctx context.Context, key Key, ticket Ticket, deps Dependencies) (c *call, joined bool) {
 	r.mu.Lock()
 	c = r.calls[key]
 	if c != nil {
 		c.waiters++ // keeps it alive while it is looked at
 		r.mu.Unlock()
-		if r.cache.Current(ctx, c.token, deps.Tables) {
+		if r.cache.Current(ctx, c.ticket, deps.Tables) {
 			return c, true
 		}
 		r.leave(key, c)
 		r.mu.Lock()
 	}
 	defer r.mu.Unlock()
-	c = &call{token: token, waiters: 1, done: make(chan struct{})}
+	c = &call{ticket: ticket, waiters: 1, done: make(chan struct{})}
 	c.run, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.calls[key] = c
 	r.running.Add(1)
@@ -203,7 +203,7 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 		c.cancel()
 	}()
 	// Whoever was before may have finished between our look and our start.
-	value, token := r.cache.Lookup(ctx, q.Key)
+	value, ticket := r.cache.Lookup(ctx, q.Key)
 	if value != nil {
 		c.value, c.outcome = value, Hit
 		return
@@ -215,18 +215,18 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 		return
 	}
 	c.value = NewValue(body, contentType, deps.Tables)
-	r.keep(ctx, token, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
+	r.keep(ctx, ticket, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
 }
 
 // keep files the value. It happens before the call ends, so that who comes
 // later finds one or the other.
-func (r *Reads) keep(ctx context.Context, token Token, value *Value, ttl time.Duration) {
+func (r *Reads) keep(ctx context.Context, ticket Ticket, value *Value, ttl time.Duration) {
 	kept, err := r.encoders.Compress(value)
 	if err != nil {
 		r.logger.ErrorContext(ctx, "a result is not kept", "error", err)
 		return
 	}
-	r.cache.Fill(ctx, token, kept, ttl)
+	r.cache.Fill(ctx, ticket, kept, ttl)
 }
 
 // errStillRunning: Close's context ended first.

@@ -73,16 +73,16 @@ func value(t *testing.T, body string, tables ...string) *cache.Value {
 // fill looks up, which must miss, and fills.
 func fill(t *testing.T, c cache.Cache, k cache.Key, v *cache.Value) {
 	t.Helper()
-	found, token := c.Lookup(t.Context(), k)
+	found, ticket := c.Lookup(t.Context(), k)
 	require.Nil(t, found)
-	c.Fill(t.Context(), token, v, time.Hour)
+	c.Fill(t.Context(), ticket, v, time.Hour)
 }
 
 // read returns the body of a key, "" on a miss.
 func read(t *testing.T, c cache.Cache, k cache.Key) string {
 	t.Helper()
-	found, token := c.Lookup(t.Context(), k)
-	require.Equal(t, k, token.Key)
+	found, ticket := c.Lookup(t.Context(), k)
+	require.Equal(t, k, ticket.Key)
 	if found == nil {
 		return ""
 	}
@@ -100,8 +100,8 @@ func keys(t *testing.T, make Factory) {
 	assert.Equal(t, "of b", read(t, c, key("b", "q")))
 	assert.Equal(t, "other", read(t, c, key("a", "r")))
 	assert.Empty(t, read(t, c, key("c", "q")))
-	_, token := c.Lookup(t.Context(), key("a", "q"))
-	c.Fill(t.Context(), token, value(t, "newer", "t"), time.Hour)
+	_, ticket := c.Lookup(t.Context(), key("a", "q"))
+	c.Fill(t.Context(), ticket, value(t, "newer", "t"), time.Hour)
 	assert.Equal(t, "newer", read(t, c, key("a", "q")), "a later answer takes the place")
 }
 
@@ -213,14 +213,14 @@ func manyTables(t *testing.T, make Factory) {
 func expiry(t *testing.T, make Factory) {
 	now := time.Date(2026, 3, 24, 12, 0, 0, 0, time.UTC)
 	c := make(t, Options{MaxBytes: plenty, Now: func() time.Time { return now }})
-	_, token := c.Lookup(t.Context(), key("a", "q"))
-	c.Fill(t.Context(), token, value(t, "1", "t"), time.Minute)
+	_, ticket := c.Lookup(t.Context(), key("a", "q"))
+	c.Fill(t.Context(), ticket, value(t, "1", "t"), time.Minute)
 	now = now.Add(59 * time.Second)
 	assert.Equal(t, "1", read(t, c, key("a", "q")))
 	now = now.Add(time.Second)
 	assert.Empty(t, read(t, c, key("a", "q")))
-	_, token = c.Lookup(t.Context(), key("a", "zero"))
-	c.Fill(t.Context(), token, value(t, "1", "t"), 0)
+	_, ticket = c.Lookup(t.Context(), key("a", "zero"))
+	c.Fill(t.Context(), ticket, value(t, "1", "t"), 0)
 	assert.Empty(t, read(t, c, key("a", "zero")), "no time is not for ever")
 }
 

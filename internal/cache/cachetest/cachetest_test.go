@@ -91,21 +91,21 @@ func shares(a, b []string) bool {
 	return false
 }
 
-func (d *distant) Lookup(ctx context.Context, key cache.Key) (*cache.Value, cache.Token) {
-	v, token := d.Cache.Lookup(ctx, key)
+func (d *distant) Lookup(ctx context.Context, key cache.Key) (*cache.Value, cache.Ticket) {
+	v, ticket := d.Cache.Lookup(ctx, key)
 	if v != nil && d.blocked(key.Tenant, v.Tables) {
-		return nil, token
+		return nil, ticket
 	}
-	return v, token
+	return v, ticket
 }
 
-func (d *distant) Current(ctx context.Context, token cache.Token, tables []string) bool {
-	return !d.blocked(token.Key.Tenant, tables) && d.Cache.Current(ctx, token, tables)
+func (d *distant) Current(ctx context.Context, ticket cache.Ticket, tables []string) bool {
+	return !d.blocked(ticket.Key.Tenant, tables) && d.Cache.Current(ctx, ticket, tables)
 }
 
-func (d *distant) Fill(ctx context.Context, token cache.Token, v *cache.Value, ttl time.Duration) {
-	if !d.blocked(token.Key.Tenant, v.Tables) {
-		d.Cache.Fill(ctx, token, v, ttl)
+func (d *distant) Fill(ctx context.Context, ticket cache.Ticket, v *cache.Value, ttl time.Duration) {
+	if !d.blocked(ticket.Key.Tenant, v.Tables) {
+		d.Cache.Fill(ctx, ticket, v, ttl)
 	}
 }
 

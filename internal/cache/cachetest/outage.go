@@ -32,9 +32,9 @@ func failsClosed(t *testing.T, make Factory, outage func(cache.Cache, bool)) {
 			outage(c, false)
 			for _, id := range ids("a", "b") {
 				assert.Empty(t, read(t, c, key(id, "q")), "tenant %s", id)
-				_, token := c.Lookup(t.Context(), key(id, "q"))
-				assert.False(t, c.Current(t.Context(), token, []string{"t"}), "tenant %s", id)
-				c.Fill(t.Context(), token, value(t, "meanwhile", "t"), time.Hour)
+				_, ticket := c.Lookup(t.Context(), key(id, "q"))
+				assert.False(t, c.Current(t.Context(), ticket, []string{"t"}), "tenant %s", id)
+				c.Fill(t.Context(), ticket, value(t, "meanwhile", "t"), time.Hour)
 				assert.Empty(t, read(t, c, key(id, "q")), "tenant %s", id)
 			}
 			assert.Equal(t, "before", read(t, c, key("c", "q")), "of a tenant that was not named")
@@ -42,8 +42,8 @@ func failsClosed(t *testing.T, make Factory, outage func(cache.Cache, bool)) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := run(ctx, c)
 			assert.Eventually(t, func() bool {
-				_, token := c.Lookup(t.Context(), key("a", "q"))
-				c.Fill(t.Context(), token, value(t, "after", "t"), time.Hour)
+				_, ticket := c.Lookup(t.Context(), key("a", "q"))
+				c.Fill(t.Context(), ticket, value(t, "after", "t"), time.Hour)
 				return read(t, c, key("a", "q")) == "after"
 			}, time.Minute, 5*time.Millisecond, "once it has landed, answers are kept again")
 			assert.Empty(t, read(t, c, key("b", "q")), "what was before never comes back")

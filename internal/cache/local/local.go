@@ -43,7 +43,7 @@ type Cache struct {
 // entry is a value and what it is good for.
 type entry struct {
 	value   *cache.Value
-	stamp   uint64
+	seen    uint64
 	expires time.Time
 	ttl     time.Duration
 }
@@ -88,17 +88,17 @@ func (c *Cache) Close(context.Context) error {
 }
 
 // Lookup implements cache.Cache.
-func (c *Cache) Lookup(_ context.Context, key cache.Key) (*cache.Value, cache.Token) {
-	token := cache.Token{Key: key, Stamp: c.versions.now()}
+func (c *Cache) Lookup(_ context.Context, key cache.Key) (*cache.Value, cache.Ticket) {
+	ticket := cache.Ticket{Key: key, Seen: c.versions.now()}
 	e, ok := c.store.GetIfPresent(key)
 	if !ok {
-		return nil, token
+		return nil, ticket
 	}
-	if c.now().Before(e.expires) && c.versions.current(key.Tenant, e.stamp, e.value.Tables) {
-		return e.value, token
+	if c.now().Before(e.expires) && c.versions.current(key.Tenant, e.seen, e.value.Tables) {
+		return e.value, ticket
 	}
 	c.drop(key, e)
-	return nil, token
+	return nil, ticket
 }
 
 // drop removes the entry unless another took its place.
@@ -112,18 +112,18 @@ func (c *Cache) drop(key cache.Key, old *entry) {
 }
 
 // Current implements cache.Cache.
-func (c *Cache) Current(_ context.Context, token cache.Token, tables []string) bool {
-	return c.versions.current(token.Key.Tenant, token.Stamp, tables)
+func (c *Cache) Current(_ context.Context, ticket cache.Ticket, tables []string) bool {
+	return c.versions.current(ticket.Key.Tenant, ticket.Seen, tables)
 }
 
 // Fill implements cache.Cache.
-func (c *Cache) Fill(ctx context.Context, token cache.Token, value *cache.Value, ttl time.Duration) {
-	if ttl <= 0 || value.Weight()+keyWeight > c.largest || !c.Current(ctx, token, value.Tables) {
+func (c *Cache) Fill(ctx context.Context, ticket cache.Ticket, value *cache.Value, ttl time.Duration) {
+	if ttl <= 0 || value.Weight()+keyWeight > c.largest || !c.Current(ctx, ticket, value.Tables) {
 		return
 	}
-	filled := &entry{value: value, stamp: token.Stamp, expires: c.now().Add(ttl), ttl: ttl}
-	c.store.Compute(token.Key, func(old *entry, found bool) (*entry, otter.ComputeOp) {
-		if found && old.stamp > filled.stamp {
+	filled := &entry{value: value, seen: ticket.Seen, expires: c.now().Add(ttl), ttl: ttl}
+	c.store.Compute(ticket.Key, func(old *entry, found bool) (*entry, otter.ComputeOp) {
+		if found && old.seen > filled.seen {
 			return old, otter.CancelOp // it may know more
 		}
 		return filled, otter.WriteOp

@@ -38,8 +38,8 @@ func TestWeightStaysWithinTheBound(t *testing.T) {
 	c := open(t, local.Options{MaxBytes: size, Metrics: registry})
 	body := []byte(strings.Repeat("x", 900))
 	for i := range 5000 {
-		_, token := c.Lookup(t.Context(), cache.NewKey("a").Add(fmt.Sprint(i)).Key())
-		c.Fill(t.Context(), token, cache.NewValue(body, "text/plain", nil), time.Hour)
+		_, ticket := c.Lookup(t.Context(), cache.NewKey("a").Add(fmt.Sprint(i)).Key())
+		c.Fill(t.Context(), ticket, cache.NewValue(body, "text/plain", nil), time.Hour)
 		require.LessOrEqual(t, c.Weight(), uint64(size))
 	}
 	assert.Greater(t, c.Weight(), uint64(size/2))
@@ -53,9 +53,9 @@ func TestWhatIsAskedOftenStays(t *testing.T) {
 	c := open(t, local.Options{MaxBytes: 1 << 20})
 	body := []byte(strings.Repeat("x", 2000))
 	ask := func(question string) bool {
-		found, token := c.Lookup(context.Background(), cache.NewKey("a").Add(question).Key())
+		found, ticket := c.Lookup(context.Background(), cache.NewKey("a").Add(question).Key())
 		if found == nil {
-			c.Fill(context.Background(), token, cache.NewValue(body, "text/plain", nil), time.Hour)
+			c.Fill(context.Background(), ticket, cache.NewValue(body, "text/plain", nil), time.Hour)
 		}
 		return found != nil
 	}
@@ -74,8 +74,8 @@ func TestWhatIsAskedOftenStays(t *testing.T) {
 func BenchmarkHit(b *testing.B) {
 	c := open(b, local.Options{MaxBytes: 64 << 20})
 	key := cache.NewKey("a").Add("q").Key()
-	_, token := c.Lookup(b.Context(), key)
-	c.Fill(b.Context(), token, cache.NewValue([]byte(strings.Repeat("x", 900)), "text/plain", []string{"db.t"}), time.Hour)
+	_, ticket := c.Lookup(b.Context(), key)
+	c.Fill(b.Context(), ticket, cache.NewValue([]byte(strings.Repeat("x", 900)), "text/plain", []string{"db.t"}), time.Hour)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
