@@ -1,7 +1,6 @@
 // Command clickhouse-dev runs a real ClickHouse server from libchdb.so, for
 // `wavehouse dev` and the tests. It speaks HTTP, and the native protocol when
-// that is asked for: the library survives whatever an HTTP client does, and not a
-// native connection that is reset in its handshake.
+// that is asked for, on loopback.
 //
 // It prints one line of JSON once it answers, serves until SIGTERM, SIGINT or,
 // with --die-with-parent, the end of its standard input, and then exits 0. What
@@ -49,6 +48,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(stderr, 1, err)
 	}
+	go o.http.serve()
+	if o.tcp != nil {
+		go o.tcp.serve()
+	}
 	go announce(o, stop, stdout, stderr)
 
 	err = engine.serve(o.arguments(stop.path()))
@@ -73,9 +76,9 @@ func announce(o *options, stop *stopper, stdout, stderr io.Writer) {
 		_, _ = fmt.Fprintf(stderr, "clickhouse-dev: %v\n", err)
 		return
 	}
-	line := map[string]any{"http_port": o.httpPort, "pid": os.Getpid(), "version": version}
-	if o.tcpPort != 0 {
-		line["tcp_port"] = o.tcpPort
+	line := map[string]any{"http_port": o.http.port(), "pid": os.Getpid(), "version": version}
+	if o.tcp != nil {
+		line["tcp_port"] = o.tcp.port()
 	}
 	_ = json.NewEncoder(stdout).Encode(line)
 }

@@ -11,10 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -135,6 +137,64 @@ func TestAStatementThatRunsDoesNotHoldItUp(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.ask(t, "SELECT count() FROM system.processes WHERE query LIKE '%sleepEachRow(1)%' AND query NOT LIKE '%system%'") == "1"
 	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, s.wait(t))
+}
+
+// TestItSurvivesClientsThatVanish resets connections wherever a request may be.
+func TestItSurvivesClientsThatVanish(t *testing.T) {
+	s := launch(t, "--path", t.TempDir())
+	require.Empty(t, s.ask(t, "CREATE TABLE t (n UInt64, s String) ENGINE = MergeTree ORDER BY n"))
+	post := func(sql, length string) string {
+		return "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + "\r\n\r\n" + sql
+	}
+	whole := func(sql string) string { return post(sql, fmt.Sprint(len(sql))) }
+	insert := "INSERT INTO t FORMAT TSV\n" + strings.Repeat("1\tx\n", 20_000)
+	requests := []struct {
+		send string
+		read int // bytes of the answer to wait for
+	}{
+		{"", 0},
+		{"POST /?query=SEL", 0},
+		{"POST / HTTP/1.1\r\nHost: x\r\n", 0},
+		{post("SELECT ", "100"), 0},
+		{post(insert, "10000000"), 0},
+		{whole(insert), 0},
+		{whole("SELECT 1"), 0},
+		{whole("SELECT 1"), 1},
+		{whole("SELECT sleep(0.2)"), 0},
+		{whole("SELECT number, repeat('x', 100) FROM numbers(10000000)"), 100_000},
+		{whole("SELECT sleepEachRow(0.5) FROM numbers(6) SETTINGS max_block_size = 1"), 0},
+		{whole("SELECT 1") + "POST /?query=SEL", 1},
+		{whole("SELECT nosuch"), 1},
+		{"no HTTP at all\r\n\r\n", 0},
+		{"\x16\x03\x01\x02\x00\x01", 0},
+	}
+	var clients sync.WaitGroup
+	for worker := range 4 {
+		clients.Go(func() {
+			for i := range 6 * len(requests) {
+				r := requests[(i+worker)%len(requests)]
+				c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.HTTP))
+				if !assert.NoError(t, err) {
+					return
+				}
+				_, _ = io.WriteString(c, r.send)
+				_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				_, _ = io.ReadFull(c, make([]byte, r.read))
+				if i%2 == 0 {
+					time.Sleep(5 * time.Millisecond) // so that the engine waits for more
+				}
+				_ = c.(*net.TCPConn).SetLinger(0) // a reset, not an end
+				_ = c.Close()
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, "1", s.ask(t, "SELECT 1"))
+	require.NoError(t, s.cmd.Process.Signal(syscall.Signal(0)), "the first process still runs")
+	require.Empty(t, s.ask(t, "INSERT INTO t VALUES (2, 'y')"))
+	require.Equal(t, "1", s.ask(t, "SELECT count() FROM t WHERE n = 2"))
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	require.Zero(t, s.wait(t))
 }

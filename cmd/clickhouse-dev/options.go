@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,15 +15,16 @@ import (
 type options struct {
 	path          string
 	httpPort      int
-	tcpPort       int // 0 opens none, once prepared
+	tcpPort       int
 	native        bool
-	listenHost    string
 	configFile    string
 	users         string
 	lib           string
 	dieWithParent bool
 	remove        bool
 	engineArgs    []string // after "--", handed to the engine as they are
+
+	http, tcp *relay // tcp is nil when it was not asked for
 }
 
 func parseOptions(args []string, stderr io.Writer) (*options, error) {
@@ -33,9 +33,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.path, "path", "", "`directory` of the data (required)")
 	f.IntVar(&o.httpPort, "http-port", 0, "HTTP `port`; 0 picks a free one")
-	f.BoolVar(&o.native, "native", false, "open the native protocol, too; a native connection that is reset in its handshake ends the engine")
+	f.BoolVar(&o.native, "native", false, "open the native protocol, too")
 	f.IntVar(&o.tcpPort, "tcp-port", 0, "native protocol `port`, opened as with --native; 0 picks a free one")
-	f.StringVar(&o.listenHost, "listen-host", "127.0.0.1", "`address` to listen on")
 	f.StringVar(&o.configFile, "config-file", "", "the engine's own configuration, an XML `file`")
 	f.StringVar(&o.users, "users", "", "users, passwords, profiles and grants, a users.xml `file`; it must let default in from loopback without a password, as the engine does itself")
 	f.StringVar(&o.lib, "lib", os.Getenv("CLICKHOUSE_LIB"), "the engine, a libchdb.so `file`; default CLICKHOUSE_LIB, then .cache/clickhouse/*/")
@@ -54,7 +53,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	return o, nil
 }
 
-// prepare makes the directory, finds the library and chooses the ports.
+// prepare makes the directory, finds the library and opens the ports.
 func (o *options) prepare() (err error) {
 	if o.path, err = filepath.Abs(o.path); err != nil {
 		return fmt.Errorf("--path %s: %w", o.path, err)
@@ -70,13 +69,13 @@ func (o *options) prepare() (err error) {
 			return err
 		}
 	}
-	if o.httpPort, err = choosePort(o.listenHost, o.httpPort); err != nil {
+	if o.http, err = newRelay(o.httpPort); err != nil {
 		return fmt.Errorf("HTTP port: %w", err)
 	}
 	if !o.native && o.tcpPort == 0 {
 		return nil
 	}
-	if o.tcpPort, err = choosePort(o.listenHost, o.tcpPort); err != nil {
+	if o.tcp, err = newRelay(o.tcpPort); err != nil {
 		return fmt.Errorf("native protocol port: %w", err)
 	}
 	return nil
@@ -87,20 +86,6 @@ func (o *options) cleanup() {
 	if o.remove {
 		_ = os.RemoveAll(o.path)
 	}
-}
-
-// choosePort checks that port is free, or has the kernel pick one for 0: the
-// engine needs a number, and tells nobody which port it bound.
-func choosePort(host string, port int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = l.Close() }()
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		port = addr.Port
-	}
-	return port, nil
 }
 
 // engineConfig is what cannot be said on the engine's command line.
@@ -144,12 +129,12 @@ func (o *options) arguments(pipe string) []string {
 		"clickhouse",
 		"--config-file=" + o.configFile,
 		"--path=" + o.path,
-		"--http_port=" + strconv.Itoa(o.httpPort),
-		"--listen_host=" + o.listenHost,
+		"--http_port=" + strconv.Itoa(o.http.engine),
+		"--listen_host=127.0.0.1",
 	}
 	listen := "SYSTEM START LISTEN HTTP"
-	if o.tcpPort != 0 {
-		args = append(args, "--tcp_port="+strconv.Itoa(o.tcpPort))
+	if o.tcp != nil {
+		args = append(args, "--tcp_port="+strconv.Itoa(o.tcp.engine))
 		listen += "; SYSTEM START LISTEN TCP"
 	}
 	args = append(args, o.engineArgs...)

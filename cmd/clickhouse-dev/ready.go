@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"strconv"
 	"time"
 )
 
@@ -30,18 +29,10 @@ func waitReady(o *options, stopped <-chan struct{}) (string, error) {
 			return "", fmt.Errorf("the server did not answer within %s", readyBudget)
 		case <-tick.C:
 		}
-		if version, ok := askVersion(client, o.address(o.httpPort)); ok && (o.tcpPort == 0 || accepts(o.address(o.tcpPort))) {
+		if version, ok := askVersion(client, loopback(o.http.port()).String()); ok && (o.tcp == nil || accepts(loopback(o.tcp.engine).String())) {
 			return version, nil
 		}
 	}
-}
-
-func (o *options) address(port int) string {
-	host := o.listenHost
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // versionPattern finds the version in the answer to SELECT version(), and in

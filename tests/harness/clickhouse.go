@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ type ClickHouse struct {
 	HTTPPort int
 	// NativePort is that of the native protocol, 0 when it is not spoken.
 	NativePort int
+	native     bool
 	bin, dir   string
 	process    *Process
 }
@@ -28,7 +30,7 @@ type ClickHouse struct {
 // StartClickHouse runs one for this test.
 func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 	t.Helper()
-	c := &ClickHouse{HTTPPort: FreePort(t), bin: bin, dir: t.TempDir()}
+	c := &ClickHouse{bin: bin, dir: t.TempDir()}
 	c.Start(t)
 	return c
 }
@@ -37,7 +39,7 @@ func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 // early versions of the server need it.
 func StartNativeClickHouse(t testing.TB, bin string) *ClickHouse {
 	t.Helper()
-	c := &ClickHouse{HTTPPort: FreePort(t), NativePort: FreePort(t), bin: bin, dir: t.TempDir()}
+	c := &ClickHouse{native: true, bin: bin, dir: t.TempDir()}
 	c.Start(t)
 	return c
 }
@@ -50,23 +52,46 @@ func (c *ClickHouse) Addr() string {
 	return "127.0.0.1:" + strconv.Itoa(c.NativePort)
 }
 
-// Start runs it again after Stop or Kill.
+// Start runs it, again after Stop or Kill, and waits until it answers.
 func (c *ClickHouse) Start(t testing.TB) {
 	t.Helper()
-	args := []string{"--die-with-parent", "--path=" + c.dir, "--http-port=" + strconv.Itoa(c.HTTPPort)}
-	if c.NativePort != 0 {
-		args = append(args, "--tcp-port="+strconv.Itoa(c.NativePort))
-	}
-	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), args...)
+	c.run(t)
 	Eventually(t, 60*time.Second, func() error {
 		select {
 		case <-c.process.Exited():
-			require.FailNow(t, "clickhouse-dev ended", c.process.Output())
+			// A port that was free had another owner by the time it was bound.
+			if !strings.Contains(strings.ToLower(c.process.Output()), "address already in use") {
+				require.FailNow(t, "clickhouse-dev ended", c.process.Output())
+			}
+			c.run(t)
 		default:
 		}
-		_, err := c.Query("SELECT 1")
-		return err
+		return c.ready()
 	})
+}
+
+func (c *ClickHouse) run(t testing.TB) {
+	t.Helper()
+	args := []string{"--die-with-parent", "--path=" + c.dir, "--http-port=" + strconv.Itoa(c.HTTPPort)}
+	if c.native {
+		args = append(args, "--native", "--tcp-port="+strconv.Itoa(c.NativePort))
+	}
+	c.process = StartProcess(t, Root(t), nil, filepath.Join(c.bin, "clickhouse-dev"), args...)
+}
+
+// ready reads the line that clickhouse-dev prints once it answers.
+func (c *ClickHouse) ready() error {
+	for line := range strings.Lines(c.process.Output()) {
+		var said struct {
+			HTTPPort   int `json:"http_port"`
+			NativePort int `json:"tcp_port"`
+		}
+		if json.Unmarshal([]byte(line), &said) == nil && said.HTTPPort != 0 {
+			c.HTTPPort, c.NativePort = said.HTTPPort, said.NativePort
+			return nil
+		}
+	}
+	return fmt.Errorf("clickhouse-dev does not answer yet: %s", c.process.Output())
 }
 
 // Stop ends it as an operator would.

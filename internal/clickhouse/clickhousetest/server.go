@@ -4,10 +4,9 @@
 // The server is the one WH_TEST_CLICKHOUSE names by its HTTP address, else cmd/clickhouse-dev. Where there is none a test is skipped with the
 // reason, and fails under CI=true.
 //
-// The library that clickhouse-dev runs ends when a native connection is reset in
-// its handshake, or a native login is refused; over HTTP it survives both. So the
-// server speaks HTTP alone, and a test of the native protocol takes one of its
-// own: StartNative.
+// The library that clickhouse-dev runs ends when a native login is refused; over
+// HTTP it survives that. So the server speaks HTTP alone, and a test of the native
+// protocol takes one of its own: StartNative.
 package clickhousetest
 
 import (
