@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/wavehouse/wavehouse/internal/config"
-	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -17,7 +16,7 @@ func (a *App) hear() {
 		a.notices.Listen(a.watches.Told)
 	}
 	if a.config.HasRole(config.RoleIngest) {
-		a.notices.Answer(func(t mq.Topic) (notice.Progress, bool) { return a.worker.Progress(t), true })
+		a.notices.Answer(a.worker.Progress)
 	}
 }
 

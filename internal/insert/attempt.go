@@ -124,7 +124,7 @@ func (f *batch) pass(i *insertion, b *backoff) verdict {
 	} else if b == f.b.waits && b.window().left > 0 && f.w.memory.Wanted(f.b.topic.Tenant) {
 		return notNow
 	}
-	switch b.enter(f.w.stopping, giveUp) {
+	switch b.enter(f.b.stopped, giveUp) {
 	case passStop:
 		return stopped
 	case passGiveUp:

@@ -90,12 +90,13 @@ func (f *batch) end() {
 func (w *Worker) again(b *batcher, ok bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ok {
+	if ok && !b.lost {
 		if _, due := b.due(time.Now(), w.draining); due {
 			return true
 		}
 	}
 	b.writing = false
+	w.left.Broadcast()
 	if ok && !w.draining {
 		w.schedule(b)
 	}

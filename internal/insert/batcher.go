@@ -19,6 +19,10 @@ type batcher struct {
 	waits    *backoff // for failures that are the table's own
 	refusals *backoff // for rows that are kept
 	giveUp   chan struct{}
+	// stopped is closed when nothing is to be waited for any more; lost says that
+	// this is because the table's shard is, so that no batch begins either.
+	stopped chan struct{}
+	lost    bool
 
 	pending []*held
 	rows    int
@@ -47,7 +51,16 @@ type batcher struct {
 func newBatcher(topic mq.Topic, shortest, longest time.Duration) *batcher {
 	return &batcher{
 		topic: topic, waits: newBackoff(shortest, longest), refusals: newBackoff(shortest, longest),
-		giveUp: make(chan struct{}, 1), handedBack: make(map[mq.Position]struct{}),
+		giveUp: make(chan struct{}, 1), stopped: make(chan struct{}), handedBack: make(map[mq.Position]struct{}),
+	}
+}
+
+// stop ends the waits of the batcher. The worker's mutex is held.
+func (b *batcher) stop() {
+	select {
+	case <-b.stopped:
+	default:
+		close(b.stopped)
 	}
 }
 
@@ -71,7 +84,7 @@ func (w *Worker) gather(b *batcher, c *held) {
 // In a drain only flushAll calls it, so that no batch begins once they are
 // awaited.
 func (w *Worker) schedule(b *batcher) {
-	if b.writing {
+	if b.writing || b.lost {
 		return
 	}
 	now := time.Now()

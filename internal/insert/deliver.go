@@ -17,12 +17,19 @@ func (w *Worker) deliver(d mq.Delivery) {
 	}
 	c := w.open(d)
 	b := w.hold(c)
+	if b == nil {
+		w.refuse(d)
+		return
+	}
 	delay, ok := w.admit(b, c)
 	w.mu.Lock()
 	if b.admitting--; ok {
 		w.gather(b, c)
 	} else {
 		b.owe(c.pos)
+	}
+	if b.admitting == 0 {
+		w.left.Broadcast()
 	}
 	w.mu.Unlock()
 	if !ok {
@@ -61,10 +68,14 @@ func (w *Worker) known(d mq.Delivery) bool {
 	return done || c != nil
 }
 
-// hold notes a chunk as held and finds its batcher.
+// hold notes a chunk as held and finds its batcher, nil for one of a shard that
+// is lost.
 func (w *Worker) hold(c *held) *batcher {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if _, ours := w.shards[c.delivery.Shard()]; !ours {
+		return nil
+	}
 	c.extended = w.o.Now()
 	w.held[c.key()] = c
 	w.progress.came(c)
@@ -72,6 +83,9 @@ func (w *Worker) hold(c *held) *batcher {
 	if b == nil {
 		b = newBatcher(c.topic, w.o.BackoffMin, w.o.BackoffMax)
 		w.batchers[c.topic] = b
+		if w.stopping {
+			b.stop()
+		}
 	}
 	delete(b.handedBack, c.pos)
 	b.admitting++
@@ -92,7 +106,7 @@ func (w *Worker) admit(b *batcher, c *held) (delay time.Duration, ok bool) {
 		return delay, false
 	}
 	w.reclaim(c.topic.Tenant)
-	return 0, w.memory.Wait(c.topic.Tenant, c.size(), w.stopping)
+	return 0, w.memory.Wait(c.topic.Tenant, c.size(), b.stopped)
 }
 
 func (w *Worker) takenBy(b *batcher) int64 {

@@ -2,6 +2,7 @@ package insert
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
@@ -69,16 +70,19 @@ func (w *Worker) ack(b *batcher, done []*held) {
 		return
 	}
 	err := w.consumption.Ack(w.deliveries(done)...)
-	for attempt := 1; err != nil && attempt < ackAttempts && w.pause(time.Duration(attempt)*ackPause); attempt++ {
+	for attempt := 1; err != nil && !errors.Is(err, mq.ErrRevoked) && attempt < ackAttempts && w.pause(time.Duration(attempt)*ackPause); attempt++ {
 		err = w.consumption.Ack(w.deliveries(done)...)
 	}
-	if err != nil {
+	if errors.Is(err, mq.ErrRevoked) {
+		w.o.Logger.Warn("written chunks come again elsewhere: their shard of the queue was lost before",
+			"tenant", b.topic.Tenant, "table", b.topic.Table, "chunks", len(done), "error", err)
+	} else if err != nil {
 		w.o.Logger.Error("cannot acknowledge written chunks; they will be acknowledged when they come again",
 			"tenant", b.topic.Tenant, "table", b.topic.Table, "chunks", len(done), "error", err)
 	}
 	w.mu.Lock()
 	for _, c := range done {
-		if err != nil && len(w.unacked) < maxUnacked {
+		if err != nil && !errors.Is(err, mq.ErrRevoked) && len(w.unacked) < maxUnacked {
 			w.unacked[c.key()] = struct{}{}
 		}
 		b.wrote(c.pos)
@@ -138,7 +142,7 @@ func (w *Worker) letGo(b *batcher, chunks []*held) []mq.Delivery {
 
 // extendLoop keeps what is held from being delivered again.
 func (w *Worker) extendLoop(ctx context.Context) {
-	tick := time.NewTicker(w.o.ExtendEvery)
+	tick := time.NewTicker(w.extendEvery())
 	defer tick.Stop()
 	for {
 		select {
@@ -155,7 +159,7 @@ func (w *Worker) extend() {
 	var due []mq.Delivery
 	w.mu.Lock()
 	for _, c := range w.held {
-		if now.Sub(c.extended) >= w.o.ExtendEvery {
+		if now.Sub(c.extended) >= w.extendEvery() {
 			c.extended = now
 			due = append(due, c.delivery)
 		}

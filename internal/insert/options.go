@@ -72,9 +72,6 @@ type WorkerOptions struct {
 	// InsertTimeout bounds one INSERT, whose outcome is then unknown; 0 is 2
 	// minutes.
 	InsertTimeout time.Duration
-	// ExtendEvery is how often what is held is extended, to be well below the
-	// broker's ack wait; 0 is 5 s.
-	ExtendEvery time.Duration
 	// NoPoolGrace is how long a served tenant may be without a pool before its
 	// rows are parked; 0 is 30 s.
 	NoPoolGrace time.Duration
@@ -91,7 +88,6 @@ const (
 	defaultBackoffMin   = time.Second
 	defaultBackoffMax   = 30 * time.Second
 	defaultInsert       = 2 * time.Minute
-	defaultExtend       = 5 * time.Second
 	defaultNoPoolGrace  = 30 * time.Second
 	defaultDrainTimeout = 8 * time.Second
 )
@@ -111,7 +107,6 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	o.BackoffMin = cmp.Or(o.BackoffMin, defaultBackoffMin)
 	o.BackoffMax = max(o.BackoffMin, cmp.Or(o.BackoffMax, defaultBackoffMax))
 	o.InsertTimeout = cmp.Or(o.InsertTimeout, defaultInsert)
-	o.ExtendEvery = cmp.Or(o.ExtendEvery, defaultExtend)
 	o.NoPoolGrace = cmp.Or(o.NoPoolGrace, defaultNoPoolGrace)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
 	return o

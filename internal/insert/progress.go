@@ -7,22 +7,21 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
-	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // progress is what the worker remembers for Progress. It is guarded by the
 // worker's mutex.
 type progress struct {
 	seed maphash.Seed
-	// delivered is the newest chunk that came, by tenant.
-	delivered map[tenant.ID]mq.Position
+	// delivered is the newest chunk that came of each shard.
+	delivered map[mq.Shard]mq.Position
 	// writes counts begun batches. Tables share counters, which at worst makes
 	// a quiet table look busy.
 	writes [1024]uint64
 }
 
 func newProgress() *progress {
-	p := &progress{seed: maphash.MakeSeed(), delivered: make(map[tenant.ID]mq.Position)}
+	p := &progress{seed: maphash.MakeSeed(), delivered: make(map[mq.Shard]mq.Position)}
 	for i := range p.writes {
 		p.writes[i] = rand.Uint64() // another worker's counts are others
 	}
@@ -35,24 +34,34 @@ func (p *progress) counter(t mq.Topic) *uint64 {
 
 // came notes a chunk that is held from now on.
 func (p *progress) came(c *held) {
-	at := c.pos
-	if order, ok := at.Compare(p.delivered[c.topic.Tenant]); !ok || order > 0 {
-		p.delivered[c.topic.Tenant] = at
+	at, shard := c.pos, c.delivery.Shard()
+	if order, ok := at.Compare(p.delivered[shard]); !ok || order > 0 {
+		p.delivered[shard] = at
 	}
 }
 
-// Progress says how far the worker is with a table now.
-func (w *Worker) Progress(t mq.Topic) notice.Progress {
+// Progress says how far the worker is with a table now; false when the table is
+// another's.
+func (w *Worker) Progress(t mq.Topic) (p notice.Progress, ours bool) {
+	select {
+	case <-w.started:
+	default:
+		return p, false
+	}
+	shard, ours := w.consumption.Shard(t)
+	if !ours {
+		return p, false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := notice.Progress{Quiet: true, Writes: *w.progress.counter(t)}
+	p = notice.Progress{Quiet: true, Writes: *w.progress.counter(t)}
 	b := w.batchers[t]
 	if b != nil && len(b.handedBack) >= maxOwed {
-		return notice.Progress{Writes: p.Writes} // more is owed than is remembered
+		return notice.Progress{Writes: p.Writes}, true // more is owed than is remembered
 	}
-	p.Frontier = w.progress.delivered[t.Tenant]
+	p.Frontier = w.progress.delivered[shard]
 	if b == nil {
-		return p
+		return p, true
 	}
 	for key, c := range w.held {
 		if c.topic == t {
@@ -64,7 +73,7 @@ func (w *Worker) Progress(t mq.Topic) notice.Progress {
 	}
 	order, comparable := b.written.Compare(p.Frontier)
 	p.Quiet = !b.writing && !b.partWritten() && comparable && order <= 0
-	return p
+	return p, true
 }
 
 // partWritten reports whether rows of a chunk that is kept are written, or may

@@ -26,12 +26,12 @@ func TestProgressFollowsOneTable(t *testing.T) {
 		o.Settings = served(insert.Flush{MaxWait: 10 * time.Millisecond}, true)
 	})
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
-	first := r.worker.Progress(topic)
+	first := r.progress(topic)
 	assert.Equal(t, notice.Progress{Quiet: true, Writes: first.Writes}, first, "nothing came yet")
 
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
-	waitFor(t, "the INSERT to begin", func() bool { return !r.worker.Progress(topic).Quiet })
-	busy := r.worker.Progress(topic)
+	waitFor(t, "the INSERT to begin", func() bool { return !r.progress(topic).Quiet })
+	busy := r.progress(topic)
 	assert.NotEqual(t, first.Writes, busy.Writes)
 	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
@@ -39,11 +39,11 @@ func TestProgressFollowsOneTable(t *testing.T) {
 
 	close(held)
 	waitFor(t, "the frontier to reach the tail", func() bool {
-		p := r.worker.Progress(topic)
+		p := r.progress(topic)
 		return p.Quiet && p.Frontier == tail
 	})
 	other := mq.Topic{Tenant: birch, Table: "others"}
-	assert.Equal(t, tail, r.worker.Progress(other).Frontier, "nothing of another table is outstanding up to there")
+	assert.Equal(t, tail, r.progress(other).Frontier, "nothing of another table is outstanding up to there")
 }
 
 // Rows that ClickHouse keeps refusing hold the frontier back, and rows that
@@ -63,15 +63,15 @@ func TestProgressOfARowThatIsKept(t *testing.T) {
 		o.BackoffMin, o.BackoffMax = time.Hour, time.Hour
 	})
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
-	first := r.worker.Progress(topic)
+	first := r.progress(topic)
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 1)))
-	waitFor(t, "the refusal", func() bool { p := r.worker.Progress(topic); return p.Quiet && p.Writes != first.Writes })
-	kept := r.worker.Progress(topic)
+	waitFor(t, "the refusal", func() bool { p := r.progress(topic); return p.Quiet && p.Writes != first.Writes })
+	kept := r.progress(topic)
 	refusing.Store(false)
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(1, 2)))
 	waitFor(t, "the second row", func() bool { return len(s.rows()) == 1 })
 	waitFor(t, "the flight's end", func() bool { return r.worker.Status().RowsInserted == 1 })
-	p := r.worker.Progress(topic)
+	p := r.progress(topic)
 	assert.Equal(t, kept.Frontier, p.Frontier)
 	assert.False(t, p.Quiet, "a row beyond the frontier is written")
 }
@@ -97,7 +97,7 @@ func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
 	waitFor(t, "the other rows", func() bool { return r.worker.Status().RowsInserted == 5 })
 	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
-	p := r.worker.Progress(topic)
+	p := r.progress(topic)
 	assert.False(t, p.Quiet)
 	assert.True(t, p.Frontier.Before(tail))
 }

@@ -1,6 +1,7 @@
 package insert_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/notice/local"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -52,7 +54,6 @@ type rig struct {
 func quick(o *insert.WorkerOptions) {
 	o.BackoffMin, o.BackoffMax = 20*time.Millisecond, 100*time.Millisecond
 	o.Settings = served(insert.Flush{MaxWait: 20 * time.Millisecond}, true)
-	o.ExtendEvery = 50 * time.Millisecond
 	o.DrainTimeout = 5 * time.Second
 	o.NoPoolGrace = time.Hour
 }
@@ -107,6 +108,13 @@ func (r *rig) start(configure ...func(*insert.WorkerOptions)) *rig {
 	go func() { _ = bus.Run(r.t.Context()) }()
 	go func() { ended <- worker.Run(ctx) }()
 	return r
+}
+
+// progress asks the worker how far it is.
+func (r *rig) progress(t mq.Topic) notice.Progress {
+	var p notice.Progress
+	require.Eventually(r.t, func() (ours bool) { p, ours = r.worker.Progress(t); return ours }, 20*time.Second, time.Millisecond)
+	return p
 }
 
 // stop ends the worker as a stop of the process does.
@@ -350,6 +358,8 @@ func (s *script) next(n int) int {
 // ackRecorder notes what was acknowledged and what was handed back.
 type ackRecorder struct {
 	insert.Source
+	// wait is what the worker is told to be the ack wait; 0 for the truth.
+	wait       time.Duration
 	mu         *sync.Mutex
 	acked      map[mq.Position]bool
 	handedBack map[string]int // deliveries, by table
@@ -378,6 +388,8 @@ type recordedConsumption struct {
 	mq.Consumption
 	to *ackRecorder
 }
+
+func (a *ackRecorder) AckWait() time.Duration { return cmp.Or(a.wait, a.Source.AckWait()) }
 
 func (a *ackRecorder) Consume(ctx context.Context, work mq.Work) (mq.Consumption, error) {
 	deliver := work.Deliver

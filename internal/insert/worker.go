@@ -25,9 +25,8 @@ type Worker struct {
 	pools   *poolBackoffs
 	metrics *workerMetrics
 
-	stopping chan struct{} // closed when Run's context has ended
-	started  chan struct{} // closed when consumption is set
-	batches  sync.WaitGroup
+	started chan struct{} // closed when consumption is set
+	batches sync.WaitGroup
 	// work is the context of INSERTs and parking; it outlives Run's context by
 	// the drain. It and consumption are set before anything reads them.
 	work        context.Context
@@ -37,9 +36,13 @@ type Worker struct {
 	batchers map[mq.Topic]*batcher
 	held     map[heldKey]*held
 	unacked  map[heldKey]struct{}
+	shards   map[mq.Shard]struct{} // those that are assigned
 	progress *progress
+	stopping bool // Run's context has ended
 	draining bool
 	totals   totals
+	// left is told when a batcher has less to do.
+	left *sync.Cond
 }
 
 type totals struct{ inserted, parked uint64 }
@@ -52,13 +55,14 @@ func NewWorker(o WorkerOptions) *Worker {
 		memory:   fairshare.New(o.MaxHeldPerTenant, o.MaxHeld),
 		chunks:   chunk.NewOpener(),
 		pools:    newPoolBackoffs(o.BackoffMin, o.BackoffMax),
-		stopping: make(chan struct{}),
 		started:  make(chan struct{}),
 		batchers: make(map[mq.Topic]*batcher),
 		held:     make(map[heldKey]*held),
 		unacked:  make(map[heldKey]struct{}),
+		shards:   make(map[mq.Shard]struct{}),
 		progress: newProgress(),
 	}
+	w.left = sync.NewCond(&w.mu)
 	w.metrics = newWorkerMetrics(o.Metrics, w)
 	return w
 }
@@ -103,7 +107,12 @@ func (w *Worker) serve(ctx context.Context, c mq.Consumption) error {
 func (w *Worker) drain(giveUp context.CancelFunc) error {
 	timer := time.AfterFunc(w.o.DrainTimeout, giveUp)
 	defer timer.Stop()
-	close(w.stopping)
+	w.mu.Lock()
+	w.stopping = true
+	for _, b := range w.batchers {
+		b.stop()
+	}
+	w.mu.Unlock()
 	err := w.consumption.Stop(w.work)
 	w.flushAll()
 	w.batches.Wait()

@@ -25,7 +25,8 @@ func TestC064InsertSlowerThanTheAckWait(t *testing.T) {
 	r.ackFor = 200 * time.Millisecond
 	r.open()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
-	r.start(func(o *insert.WorkerOptions) { o.Pool, o.ExtendEvery = pool(s), time.Hour })
+	r.acks.wait = time.Hour // so that it does not extend
+	r.start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
 	waitFor(t, "the insert", func() bool { return len(s.seen()) == 1 })
 	time.Sleep(3 * r.ackFor) // deliveries come again meanwhile
 	close(release)
@@ -191,6 +192,8 @@ func (b brokenSource) Consume(context.Context, mq.Work) (mq.Consumption, error) 
 type brokenConsumption struct{ failed chan error }
 
 func (c brokenConsumption) Ack(...mq.Delivery) error { return nil }
+
+func (c brokenConsumption) Shard(mq.Topic) (mq.Shard, bool) { return mq.Shard{}, false }
 
 func (c brokenConsumption) Stop(context.Context) error { return errors.New("cannot stop") }
 

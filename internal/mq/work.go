@@ -24,10 +24,10 @@ type Work struct {
 	// but for those that come again.
 	Deliver func(Delivery)
 	// Revoked tells that a shard is lost, or about to be. Nothing more of it
-	// is delivered; a Deliver that blocks must return. It returns when every
-	// delivery of the shard has been acknowledged or handed back, which keeps
-	// two processes from writing the same rows. A shard that stays until the
-	// end is never revoked.
+	// is delivered; a Deliver of it that blocks must return, with its delivery
+	// acknowledged or handed back. It returns when that is so of every earlier
+	// delivery of the shard, which keeps two processes from writing the same
+	// rows. A shard that stays until the end is never revoked.
 	Revoked func(Shard)
 }
 
@@ -57,6 +57,9 @@ type Consumption interface {
 	// failover within the queue may bring the newest of them back, under the
 	// same position. It wraps ErrRevoked for a shard that is lost.
 	Ack(ds ...Delivery) error
+	// Shard returns the shard of a topic; ok is false when another process has
+	// it.
+	Shard(t Topic) (s Shard, ok bool)
 	// Stop ends delivery: no call of Deliver starts after it returns, and
 	// those running have returned. Deliveries may still be acknowledged
 	// afterwards.

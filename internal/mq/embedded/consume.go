@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // consumption is a running Consume: one source per tenant.
@@ -81,6 +82,11 @@ func (b *Broker) deliver(q *queue) {
 		b.consumer.attach(q)
 	}
 }
+
+// Shard implements mq.Consumption.
+func (c *consumption) Shard(t mq.Topic) (mq.Shard, bool) { return c.shard(t.Tenant), true }
+
+func (c *consumption) shard(t tenant.ID) mq.Shard { return mq.Shard{Name: string(t), Term: c.term} }
 
 // Failed implements mq.Consumption.
 func (c *consumption) Failed() <-chan error { return c.failed }

@@ -60,7 +60,7 @@ func newSource(c *consumption, q *queue) *source {
 	return &source{c: c, q: q, wake: make(chan struct{}, 1), open: map[uint64]*attempt{}}
 }
 
-func (s *source) shard() mq.Shard { return mq.Shard{Name: string(s.q.tenant), Term: s.c.term} }
+func (s *source) shard() mq.Shard { return s.c.shard(s.q.tenant) }
 
 func (s *source) wakeUp() {
 	select {

@@ -177,6 +177,7 @@ type memoryShard struct {
 	name  string
 	p     *partition
 	term  atomic.Uint64
+	lost  atomic.Bool
 	pause chan chan struct{} // revocations: closed when the shard may go on
 }
 
@@ -241,7 +242,7 @@ func (s *memoryShard) next(c *memoryConsumption) mq.Delivery {
 	defer c.b.m.mu.Unlock()
 	now := time.Now()
 	for n, msg := range s.p.all {
-		if !msg.acked && !msg.due.After(now) {
+		if !msg.acked && !msg.due.After(now) && !s.lost.Load() {
 			msg.n++
 			msg.due = now.Add(c.b.m.AckWait)
 			return &memoryDelivery{c: c, s: s, shard: s.shard(), msg: msg, at: s.p.position(n), n: msg.n}
@@ -258,11 +259,21 @@ func (b *MemoryBroker) Revoke(shard mq.Shard) {
 	b.m.mu.Unlock()
 	i := slices.IndexFunc(c.shards, func(s *memoryShard) bool { return s.name == shard.Name })
 	s, goOn, told := c.shards[i], make(chan struct{}), make(chan struct{})
+	s.lost.Store(true)
 	go func() { c.work.Revoked(shard); close(told) }()
 	s.pause <- goOn // once Deliver has returned
 	<-told
 	s.term.Store(b.assign(s.p))
+	s.lost.Store(false)
 	close(goOn)
+}
+
+// Shard returns the shard that holds a topic.
+func (b *MemoryBroker) Shard(t mq.Topic) mq.Shard {
+	b.m.mu.Lock()
+	defer b.m.mu.Unlock()
+	s, _ := b.consumer.Shard(t)
+	return s
 }
 
 // Failover forgets the newest acknowledgements of each partition.
@@ -297,6 +308,11 @@ func (c *memoryConsumption) Ack(ds ...mq.Delivery) error {
 		own.msg.acked = true
 	}
 	return nil
+}
+
+// Shard implements mq.Consumption.
+func (c *memoryConsumption) Shard(t mq.Topic) (mq.Shard, bool) {
+	return c.shards[slices.Index(c.b.m.parts, c.b.m.of(t))].shard(), true
 }
 
 // Stop implements mq.Consumption.

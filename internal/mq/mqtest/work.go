@@ -244,7 +244,11 @@ func assigned(t *testing.T, s Store) {
 	require.NoError(t, err)
 	in.await(t, 3)
 	publishMany(t, b, "cedar", "t", 3)
-	in.await(t, 6)
+	for _, d := range in.await(t, 6) {
+		s, ok := c.Shard(d.Chunk().Topic)
+		require.True(t, ok)
+		require.Equal(t, d.Shard(), s)
+	}
 	stop(t, c)
 	require.Zero(t, revokes, "the end is no revocation")
 	require.NoError(t, c.Ack(in.list()...))
