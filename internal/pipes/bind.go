@@ -71,13 +71,13 @@ func (p *Pipe) Bind(args Arguments) (*Statement, error) {
 	}
 	b := &binder{pipe: p, args: args, given: given, params: map[string]string{}}
 	var sql, shape strings.Builder
-	for _, piece := range p.pieces {
-		sql.WriteString(piece.sql)
-		shape.WriteString(piece.sql)
-		if piece.ref.kind == refNone {
+	for _, stretch := range p.stretches {
+		sql.WriteString(stretch.sql)
+		shape.WriteString(stretch.sql)
+		if stretch.ref.kind == refNone {
 			continue
 		}
-		text, literal, err := b.place(piece.ref)
+		text, literal, err := b.place(stretch.ref)
 		if err != nil {
 			return nil, err
 		}

@@ -149,14 +149,14 @@ func (c *compiler) parameter(path string, d Parameter) parameter {
 func (c *compiler) unused(path string, p *Pipe) {
 	for i, q := range p.parameters {
 		used, bare := false, false
-		for _, piece := range p.pieces {
-			if piece.ref.kind == refParameter && piece.ref.parameter == i {
+		for _, stretch := range p.stretches {
+			if stretch.ref.kind == refParameter && stretch.ref.parameter == i {
 				used = true
-				bare = bare || !piece.ref.has
+				bare = bare || !stretch.ref.has
 			}
 		}
 		at := strictjson.Index(path, i)
-		if !used && len(p.pieces) > 0 {
+		if !used && len(p.stretches) > 0 {
 			c.warn(at, "the statement does not use the parameter %q", q.name)
 		}
 		if bare && q.typ.kind == kindIdentifier && !q.required && !q.has {
@@ -208,12 +208,12 @@ func (c *compiler) cut(path string, p *Pipe, sql string) {
 		if err != nil {
 			c.fault(path, "%v", err)
 		}
-		p.pieces = append(p.pieces, piece{sql: sql[start:t.start], ref: ref})
+		p.stretches = append(p.stretches, stretch{sql: sql[start:t.start], ref: ref})
 		start = t.end
 	}
-	p.pieces = append(p.pieces, piece{sql: sql[start:]})
+	p.stretches = append(p.stretches, stretch{sql: sql[start:]})
 	if len(c.faults) > before {
-		p.pieces = nil
+		p.stretches = nil
 	}
 }
 
@@ -245,17 +245,17 @@ func meaningful(sql string, all []token) []token {
 // rendered by the server; "" when nothing does.
 func misshapen(sql string, tokens []token) string {
 	for i, t := range tokens {
-		piece := sql[t.start:t.end]
+		text := sql[t.start:t.end]
 		switch {
 		case t.open && t.kind == placeholder:
 			return "a placeholder is not closed: want }}"
 		case t.open:
 			return "the statement ends inside " + within(t.kind)
-		case t.kind == symbol && piece == ";":
+		case t.kind == symbol && text == ";":
 			return "want one statement, not several"
-		case t.kind == word && strings.EqualFold(piece, "FORMAT") && formatClause(sql, tokens[i+1:]):
+		case t.kind == word && strings.EqualFold(text, "FORMAT") && formatClause(sql, tokens[i+1:]):
 			return "leave FORMAT out: the answer is rendered as the caller accepts it"
-		case t.kind == word && strings.EqualFold(piece, "OUTFILE"):
+		case t.kind == word && strings.EqualFold(text, "OUTFILE"):
 			return "INTO OUTFILE is not for a server"
 		}
 	}

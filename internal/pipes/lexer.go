@@ -2,7 +2,7 @@ package pipes
 
 import "strings"
 
-// tokenKind says what a piece of a statement is to ClickHouse's own lexer.
+// tokenKind says what a token of a statement is to ClickHouse's own lexer.
 type tokenKind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	symbol                // any other character
 )
 
-// token is a piece of a statement: sql[start:end].
+// token is a word or sign of a statement: sql[start:end].
 type token struct {
 	kind       tokenKind
 	start, end int

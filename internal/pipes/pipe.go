@@ -37,7 +37,7 @@ func (s *Set) All() []*Pipe {
 type Pipe struct {
 	definition Definition
 	parameters []parameter
-	pieces     []piece
+	stretches  []stretch
 	writes     bool
 	changes    bool
 }
@@ -51,8 +51,8 @@ type parameter struct {
 	has      bool
 }
 
-// piece is a stretch of the statement and the placeholder behind it.
-type piece struct {
+// stretch is a part of the statement and the placeholder behind it.
+type stretch struct {
 	sql string
 	ref reference
 }

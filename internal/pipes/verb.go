@@ -25,12 +25,12 @@ func Verb(sql string) string {
 	with, depth := false, 0
 	before := ""
 	for _, t := range scan(sql) {
-		piece := sql[t.start:t.end]
+		text := sql[t.start:t.end]
 		switch t.kind {
 		case space, comment:
 			continue
 		case word:
-			upper := strings.ToUpper(piece)
+			upper := strings.ToUpper(text)
 			switch {
 			case !with && upper == "WITH":
 				with, depth = true, 0
@@ -42,7 +42,7 @@ func Verb(sql string) string {
 			before = upper
 			continue
 		case symbol:
-			switch piece {
+			switch text {
 			case "(", "[", "{":
 				depth++
 			case ")", "]", "}":
@@ -52,8 +52,8 @@ func Verb(sql string) string {
 					return ""
 				}
 			}
-			before = piece
-			if with || piece == "(" || piece == ";" {
+			before = text
+			if with || text == "(" || text == ";" {
 				continue
 			}
 			return ""
