@@ -27,11 +27,13 @@ func (f frontiers) Frontier(ctx context.Context, t mq.Topic) (notice.Progress, e
 	if err != nil {
 		return notice.Progress{}, err
 	}
-	if order, ok := p.Frontier.Compare(floor); !ok || order < 0 {
+	order, same := p.Frontier.Compare(floor)
+	if !same || order < 0 {
 		p.Frontier = floor
 	}
-	// What a former process left unacknowledged, it may have written.
-	p.Quiet = p.Quiet && !p.Frontier.Before(inherited)
+	// What a former process left unacknowledged, it may have written, and so may
+	// a worker that speaks of another queue.
+	p.Quiet = p.Quiet && same && !p.Frontier.Before(inherited)
 	return p, nil
 }
 

@@ -29,13 +29,13 @@ func TestFrontierIsTheBestThatIsKnown(t *testing.T) {
 		progress notice.Progress
 		want     notice.Progress
 	}{
-		"nothing was ever written":      {fakeQueue{}, notice.Progress{Quiet: true}, notice.Progress{Quiet: true}},
-		"just started, all written":     {fakeQueue{floor: at(7, 9), inherited: at(7, 9)}, notice.Progress{Quiet: true}, notice.Progress{Frontier: at(7, 9), Quiet: true}},
-		"just started, some unknown":    {fakeQueue{floor: at(7, 5), inherited: at(7, 9)}, notice.Progress{Quiet: true}, notice.Progress{Frontier: at(7, 5)}},
-		"another table is stuck":        {fakeQueue{floor: at(7, 5), inherited: at(7, 1)}, notice.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}, notice.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}},
-		"the queue is further":          {fakeQueue{floor: at(7, 9)}, notice.Progress{Frontier: at(7, 8), Quiet: true}, notice.Progress{Frontier: at(7, 9), Quiet: true}},
-		"the worker knows an old queue": {fakeQueue{floor: at(8, 1)}, notice.Progress{Frontier: at(7, 80), Quiet: true}, notice.Progress{Frontier: at(8, 1), Quiet: true}},
-		"a write is under way":          {fakeQueue{floor: at(7, 9)}, notice.Progress{Frontier: at(7, 9), Writes: 4}, notice.Progress{Frontier: at(7, 9), Writes: 4}},
+		"nothing was ever written":       {fakeQueue{}, notice.Progress{Quiet: true}, notice.Progress{Quiet: true}},
+		"just started, all written":      {fakeQueue{floor: at(7, 9), inherited: at(7, 9)}, notice.Progress{Quiet: true}, notice.Progress{Frontier: at(7, 9), Quiet: true}},
+		"just started, some unknown":     {fakeQueue{floor: at(7, 5), inherited: at(7, 9)}, notice.Progress{Quiet: true}, notice.Progress{Frontier: at(7, 5)}},
+		"another table is stuck":         {fakeQueue{floor: at(7, 5), inherited: at(7, 1)}, notice.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}, notice.Progress{Frontier: at(7, 8), Quiet: true, Writes: 3}},
+		"the queue is further":           {fakeQueue{floor: at(7, 9)}, notice.Progress{Frontier: at(7, 8), Quiet: true}, notice.Progress{Frontier: at(7, 9), Quiet: true}},
+		"the worker knows another queue": {fakeQueue{floor: at(8, 1)}, notice.Progress{Frontier: at(7, 80), Quiet: true}, notice.Progress{Frontier: at(8, 1)}},
+		"a write is under way":           {fakeQueue{floor: at(7, 9)}, notice.Progress{Frontier: at(7, 9), Writes: 4}, notice.Progress{Frontier: at(7, 9), Writes: 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := frontiers{queue: c.queue, progress: func(context.Context, mq.Topic) (notice.Progress, error) { return c.progress, nil }}
