@@ -81,7 +81,7 @@ func exceptionCases() []exceptionCase {
 	}
 }
 
-func TestC159ExceptionsAreClassedByTheirCode(t *testing.T) {
+func TestExceptionsAreClassedByTheirCode(t *testing.T) {
 	s := clickhousetest.Start(t)
 	s.Exec(t,
 		"CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n",

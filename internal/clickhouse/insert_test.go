@@ -17,7 +17,7 @@ func tsv(rows string, settings map[string]string) clickhouse.Request {
 	return clickhouse.Request{SQL: "INSERT INTO t FORMAT TSV", Body: strings.NewReader(rows), Settings: settings}
 }
 
-func TestC071Status200WithAnExceptionIsAFailure(t *testing.T) {
+func TestStatus200WithAnExceptionIsAFailure(t *testing.T) {
 	s := clickhousetest.Start(t)
 	s.Exec(t, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n")
 	pool, proxy := behind(t, s)
@@ -39,7 +39,7 @@ func TestC071Status200WithAnExceptionIsAFailure(t *testing.T) {
 	require.Equal(t, 1, s.Count(t, "t"))
 }
 
-func TestC075ALostAnswerAndItsRepeatStoreOnce(t *testing.T) {
+func TestALostAnswerAndItsRepeatStoreOnce(t *testing.T) {
 	s := clickhousetest.Start(t)
 	s.Exec(t, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100")
 	pool, proxy := behind(t, s)
@@ -52,7 +52,7 @@ func TestC075ALostAnswerAndItsRepeatStoreOnce(t *testing.T) {
 	require.Equal(t, 2, s.Count(t, "t"))
 }
 
-func TestC076AnAsynchronousProfileDoesNotHideARefusal(t *testing.T) {
+func TestAnAsynchronousProfileDoesNotHideARefusal(t *testing.T) {
 	s := clickhousetest.Start(t)
 	s.Exec(t, "CREATE TABLE t (n UInt64, CONSTRAINT c CHECK n < 10) ENGINE = MergeTree ORDER BY n")
 	pool, proxy := behind(t, s, func(c *clickhouse.Config) { c.Username = clickhousetest.AsyncUser })
@@ -85,7 +85,7 @@ func TestACompressedBodyIsDeclared(t *testing.T) {
 	require.Equal(t, 3, s.Count(t, "t"))
 }
 
-func TestC164ThePasswordIsInHeadersOnly(t *testing.T) {
+func TestThePasswordIsInHeadersOnly(t *testing.T) {
 	s := clickhousetest.Start(t)
 	pool, proxy := behind(t, s, func(c *clickhouse.Config) {
 		c.Username, c.Password = clickhousetest.SecuredUser, clickhousetest.SecuredPassword

@@ -117,7 +117,7 @@ func TestAnAnswerOverTheCapIsRefused(t *testing.T) {
 	require.LessOrEqual(t, len(got), 100_000)
 }
 
-func TestC112RequestsInFlightStayWithinThePool(t *testing.T) {
+func TestRequestsInFlightStayWithinThePool(t *testing.T) {
 	s := clickhousetest.Start(t)
 	pool, proxy := behind(t, s, func(c *clickhouse.Config) { c.MaxOpenConns = 3 })
 	proxy.Set(clickhousetest.Delay(5 * time.Millisecond))

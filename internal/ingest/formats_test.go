@@ -13,7 +13,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/schema"
 )
 
-func TestC012FieldsThatAreTooManyOrTooFew(t *testing.T) {
+func TestFieldsThatAreTooManyOrTooFew(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.CSV, "event_id,page,n\nj1,/a,1\nj2,/b,2,extra\nj3,/c\nj4,/d,4\n"))
@@ -24,7 +24,7 @@ func TestC012FieldsThatAreTooManyOrTooFew(t *testing.T) {
 	assert.Len(t, flat(q.rows(t)), 2)
 }
 
-func TestC011SemicolonsInCSV(t *testing.T) {
+func TestSemicolonsInCSV(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.CSV, "event_id;page;n\ni1;/a;2\n"))
@@ -35,7 +35,7 @@ func TestC011SemicolonsInCSV(t *testing.T) {
 }
 
 // A header line may name a column that was added a moment ago.
-func TestC161HeaderNamesAColumnAddedAMomentAgo(t *testing.T) {
+func TestHeaderNamesAColumnAddedAMomentAgo(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		q := &queue{}
 		g := ingest.NewGate(ingest.GateOptions{Broker: q})

@@ -30,7 +30,7 @@ func TestDedupeAcrossRequests(t *testing.T) {
 	assert.Equal(t, []string{`{"event_id":"a","page":"/1"}`}, r.stored())
 }
 
-func TestC053RepeatInsideOneBatch(t *testing.T) {
+func TestRepeatInsideOneBatch(t *testing.T) {
 	r := newDedupeRig(t)
 	result := r.ok(`[{"event_id":"y1","page":"/1"},{"event_id":"y1","page":"/2"},{"event_id":"y2","page":"/3"}]`, 2, 1, 0)
 	assert.Equal(t, []ingest.RecordResult{{Index: 2, Duplicate: true}}, result.Results)
@@ -52,7 +52,7 @@ func TestDedupeRepeatAcrossWindowsAndColumnSets(t *testing.T) {
 	assert.Equal(t, ingesttest.Rows(0, 600), r.stored())
 }
 
-func TestC048QueueRefusesThePublish(t *testing.T) {
+func TestQueueRefusesThePublish(t *testing.T) {
 	r := newDedupeRig(t)
 	full := true
 	r.queue.fail = func(int, mq.Chunk) error {
@@ -72,7 +72,7 @@ func TestC048QueueRefusesThePublish(t *testing.T) {
 	assert.Len(t, r.stored(), 1)
 }
 
-func TestC049NullAsTheID(t *testing.T) {
+func TestNullAsTheID(t *testing.T) {
 	r := newDedupeRig(t)
 	columns := []record.Column{{Name: "event_id", Type: "Nullable(String)"}, {Name: "page", Type: "String"}}
 	table := &schema.Table{Name: "pages", Columns: columns, Record: record.Compile("pages", columns, time.UTC)}
@@ -129,7 +129,7 @@ func TestDedupeRequiredIDThatIsNoColumn(t *testing.T) {
 	}
 }
 
-func TestC051NumbersAsIDs(t *testing.T) {
+func TestNumbersAsIDs(t *testing.T) {
 	r := newDedupeRig(t)
 	r.ok(`[{"event_id":9007199254740992,"page":"/"},{"event_id":9007199254740993,"page":"/"}]`, 2, 0, 0)
 	r.ok(`{"event_id":1,"page":"/"}`, 1, 0, 0)
@@ -177,7 +177,7 @@ func TestDedupeSpellingsOfOneValue(t *testing.T) {
 	}
 }
 
-func TestC052FiftyCopiesAtOnce(t *testing.T) {
+func TestFiftyCopiesAtOnce(t *testing.T) {
 	r := newDedupeRig(t)
 	var all []<-chan outcome
 	for range 50 {
@@ -320,7 +320,7 @@ func TestDedupeRecordsWithoutIDsKeepTheirOwnMessages(t *testing.T) {
 	assert.Len(t, r.stored(), 5)
 }
 
-func TestC055ShortestRetention(t *testing.T) {
+func TestShortestRetention(t *testing.T) {
 	r := newDedupeRig(t)
 	q := r.request(record.JSON, ingesttest.Line("a"))
 	q.IDs.Retention = 2 * time.Minute

@@ -83,7 +83,7 @@ func TestGateMixedColumnSets(t *testing.T) {
 	}, q.rows(t))
 }
 
-func TestC002ArrayCutOff(t *testing.T) {
+func TestArrayCutOff(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	cut := `[{"event_id":"b1","page":"/1"},{"event_id":"b2","page":"/2"}`
@@ -99,7 +99,7 @@ func TestC002ArrayCutOff(t *testing.T) {
 }
 
 // A body whose rows are published before its end is looked through first.
-func TestC002VeryLongArrayCutOff(t *testing.T) {
+func TestVeryLongArrayCutOff(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	record1 := fmt.Sprintf(`{"event_id":"1","page":"%s"}`, strings.Repeat("p", 100<<10))
@@ -115,7 +115,7 @@ func TestC002VeryLongArrayCutOff(t *testing.T) {
 	assert.Len(t, flat(q.rows(t)), 61)
 }
 
-func TestC004ElementsThatAreNotObjects(t *testing.T) {
+func TestElementsThatAreNotObjects(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	r := ingesttest.Request(ingesttest.Pages(), record.JSON, `[{"event_id":"d1","page":"/1"}, 5, null, [], "x", {"event_id":"d2","page":"/2"}]`)
@@ -131,7 +131,7 @@ func TestC004ElementsThatAreNotObjects(t *testing.T) {
 	}
 }
 
-func TestC005EmptyBodiesAndEmptyBatches(t *testing.T) {
+func TestEmptyBodiesAndEmptyBatches(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	for _, c := range []struct {
@@ -149,7 +149,7 @@ func TestC005EmptyBodiesAndEmptyBatches(t *testing.T) {
 	assert.Empty(t, q.stored)
 }
 
-func TestC025RecordLargerThanAMessage(t *testing.T) {
+func TestRecordLargerThanAMessage(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	huge := fmt.Sprintf(`{"event_id":"2","page":"%s"}`, strings.Repeat("p", 3<<20))
@@ -176,7 +176,7 @@ func TestGateColumnsThatMayNotBeSent(t *testing.T) {
 
 // A column that was added a moment ago is found by one refresh per request; the
 // records before and after keep their places.
-func TestC161ColumnAddedAMomentAgo(t *testing.T) {
+func TestColumnAddedAMomentAgo(t *testing.T) {
 	q := &queue{}
 	g := ingest.NewGate(ingest.GateOptions{Broker: q})
 	body := ingesttest.Line("1") + "\n" + `{"event_id":"2","page":"/","ref":"r"}` + "\n" + `{"event_id":"3","page":"/","nosuch":1}` + "\n" + ingesttest.Line("4")

@@ -97,7 +97,7 @@ func TestRealRowsArriveAsSent(t *testing.T) {
 	assert.Equal(t, "0", c.Value(t, "SELECT count() FROM pages WHERE ts = 0"), "an omitted column gets its default")
 }
 
-func TestC064SlowInsertOnTheRealClickHouse(t *testing.T) {
+func TestSlowInsertOnTheRealClickHouse(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	c.proxy.Next(clickhousetest.Delay(time.Second))
@@ -112,7 +112,7 @@ func TestC064SlowInsertOnTheRealClickHouse(t *testing.T) {
 	assertSameRows(t, numbers(0, 10), c.ids(t, "pages"))
 }
 
-func TestC067OneBadRowInALargeBatch(t *testing.T) {
+func TestOneBadRowInALargeBatch(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+`, CONSTRAINT small CHECK n < 1000`+pagesEngine)
 	r := newRig(t).open()
@@ -150,7 +150,7 @@ func TestOneBadRowAmongFiftyThousand(t *testing.T) {
 	assert.Len(t, r.letters(birch, "pages"), 1)
 }
 
-func TestC068ClickHouseAwayForAWhile(t *testing.T) {
+func TestClickHouseAwayForAWhile(t *testing.T) {
 	s := clickhousetest.StartPrivate(t)
 	c := newReal(t, s, "default")
 	c.Exec(t, createPages+pagesEngine)
@@ -175,7 +175,7 @@ func TestC068ClickHouseAwayForAWhile(t *testing.T) {
 	assert.Empty(t, r.letters(birch, "pages"))
 }
 
-func TestC071Status200ThatIsNotASuccess(t *testing.T) {
+func TestStatus200ThatIsNotASuccess(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	c.proxy.Next(clickhousetest.Answer(http.StatusOK, http.Header{"X-Clickhouse-Exception-Code": {"209"}}, ""))
@@ -248,7 +248,7 @@ func TestRealHangEndsWithTheTimeout(t *testing.T) {
 	assertSameRows(t, numbers(0, 10), c.ids(t, "pages"))
 }
 
-func TestC072MemoryLimitOnTheRealClickHouse(t *testing.T) {
+func TestMemoryLimitOnTheRealClickHouse(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	limit := answerCode(500, 241, "Memory limit (for query) exceeded")
@@ -273,7 +273,7 @@ func TestRealTooManyPartitions(t *testing.T) {
 	assert.Empty(t, r.letters(birch, "pages"))
 }
 
-func TestC073TableDropped(t *testing.T) {
+func TestTableDropped(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine, strings.Replace(createPages, "pages", "temp_t", 1)+pagesEngine)
 	r := newRig(t).open()
@@ -290,7 +290,7 @@ func TestC073TableDropped(t *testing.T) {
 	assert.Equal(t, "60", letters[0].Code)
 }
 
-func TestC075AnswerLostAfterTheInsertWasWritten(t *testing.T) {
+func TestAnswerLostAfterTheInsertWasWritten(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine+" SETTINGS non_replicated_deduplication_window = 100")
 	c.proxy.Next(clickhousetest.LoseResponse())
@@ -308,7 +308,7 @@ func TestC075AnswerLostAfterTheInsertWasWritten(t *testing.T) {
 	assert.Equal(t, requests[0].Body, requests[1].Body, "the same rows in the same order")
 }
 
-func TestC076ProfileThatTurnsOnAsynchronousInserts(t *testing.T) {
+func TestProfileThatTurnsOnAsynchronousInserts(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), clickhousetest.AsyncUser)
 	c.Exec(t, createPages+`, CONSTRAINT small CHECK n < 1000`+pagesEngine)
 	r := newRig(t).open()
@@ -319,7 +319,7 @@ func TestC076ProfileThatTurnsOnAsynchronousInserts(t *testing.T) {
 	assert.Len(t, r.letters(birch, "pages"), 1)
 }
 
-func TestC078ColumnDroppedBeforeTheFlush(t *testing.T) {
+func TestColumnDroppedBeforeTheFlush(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+", ref String"+pagesEngine)
 	r := newRig(t).open()
@@ -335,7 +335,7 @@ func TestC078ColumnDroppedBeforeTheFlush(t *testing.T) {
 	assert.Equal(t, "16", letters[0].Code)
 }
 
-func TestC078ColumnAddedBeforeTheFlush(t *testing.T) {
+func TestColumnAddedBeforeTheFlush(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).open()

@@ -18,7 +18,7 @@ import (
 )
 
 // A delivery that comes again while its rows are in hand is not written twice.
-func TestC064InsertSlowerThanTheAckWait(t *testing.T) {
+func TestInsertSlowerThanTheAckWait(t *testing.T) {
 	release := make(chan struct{})
 	s := &sink{name: "ch", fail: func(statement) error { <-release; return nil }}
 	r := newRig(t)
@@ -35,7 +35,7 @@ func TestC064InsertSlowerThanTheAckWait(t *testing.T) {
 	assertSameRows(t, ingesttest.Rows(0, 10), s.rows())
 }
 
-func TestC167StopWhileClickHouseIsAway(t *testing.T) {
+func TestStopWhileClickHouseIsAway(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)
 	s := &sink{name: "ch", fail: func(statement) error {
@@ -60,7 +60,7 @@ func TestC167StopWhileClickHouseIsAway(t *testing.T) {
 }
 
 // A ClickHouse that does not answer holds the stop no longer than agreed.
-func TestC167StopWhileAnInsertHangs(t *testing.T) {
+func TestStopWhileAnInsertHangs(t *testing.T) {
 	s := &sink{name: "ch", fail: func(i statement) error {
 		<-i.ctx.Done()
 		return i.ctx.Err()

@@ -75,7 +75,7 @@ func TestWorkerEveryRowBad(t *testing.T) {
 }
 
 // What holds for every row alike is not narrowed down.
-func TestC073TableGone(t *testing.T) {
+func TestTableGone(t *testing.T) {
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if strings.Contains(i.sql, "`temp_t`") {
 			return exception(clickhouse.ClassRejected, 60, "Table temp_t does not exist")
@@ -96,7 +96,7 @@ func TestC073TableGone(t *testing.T) {
 	assert.Len(t, s.seen(), 2)
 }
 
-func TestC072MemoryLimitOnALargeBatch(t *testing.T) {
+func TestMemoryLimitOnALargeBatch(t *testing.T) {
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if len(i.rows) > 100 {
 			return exception(clickhouse.ClassSplittable, 241, "Memory limit exceeded")

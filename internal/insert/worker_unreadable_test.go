@@ -18,7 +18,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
-func TestC066MessageThatCannotBeRead(t *testing.T) {
+func TestMessageThatCannotBeRead(t *testing.T) {
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
 	good := mq.Header{
 		Version: mq.Version, Format: mq.FormatRowBinary, Rows: 1, Received: time.Now(),
@@ -66,7 +66,7 @@ func TestC066MessageThatCannotBeRead(t *testing.T) {
 
 // A chunk whose rows and columns do not pair is found when ClickHouse refuses
 // it, parked as it came, and takes no other row with it.
-func TestC066RowsThatDoNotPair(t *testing.T) {
+func TestRowsThatDoNotPair(t *testing.T) {
 	for _, park := range []bool{true, false} {
 		t.Run(fmt.Sprint("parking ", park), func(t *testing.T) {
 			s := &sink{name: "ch"}
@@ -102,7 +102,7 @@ func TestC066RowsThatDoNotPair(t *testing.T) {
 }
 
 // A chunk that does not pair is found whatever made ClickHouse refuse it.
-func TestC066RowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
+func TestRowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
 	for name, err := range map[string]error{
 		"types changed": exception(clickhouse.ClassRejected, 117, "Type of 'n' must be String"),
 		"too much":      exception(clickhouse.ClassSplittable, 241, "Memory limit exceeded"),

@@ -22,7 +22,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-func TestC119HeadersAndFirstBytes(t *testing.T) {
+func TestHeadersAndFirstBytes(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	s := r.open(testTable, "", "")
@@ -79,7 +79,7 @@ func readBlock(t *testing.T, r *bufio.Reader) string {
 	}
 }
 
-func TestC113SeveralRowsInOneChunk(t *testing.T) {
+func TestSeveralRowsInOneChunk(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	s := r.open(testTable, "", "")
@@ -171,7 +171,7 @@ func TestResumeBeforeTheFirstRow(t *testing.T) {
 	}
 }
 
-func TestC115PositionOlderThanHistory(t *testing.T) {
+func TestPositionOlderThanHistory(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	s := r.open(testTable, "", "")
@@ -217,7 +217,7 @@ func TestHistoryThatIsAllGone(t *testing.T) {
 	assert.Equal(t, []uint64{2}, next(t, s, 1))
 }
 
-func TestC116NonsensePositions(t *testing.T) {
+func TestNonsensePositions(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	at := b.publish(rowsChunk(testTable, 1))
@@ -235,7 +235,7 @@ func TestC116NonsensePositions(t *testing.T) {
 	assert.Equal(t, []uint64{2}, next(t, s, 1), "none means from now")
 }
 
-func TestC116PositionsTheQueueNeverGave(t *testing.T) {
+func TestPositionsTheQueueNeverGave(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	at := b.publish(rowsChunk(testTable, 1))
