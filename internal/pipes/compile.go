@@ -3,6 +3,7 @@ package pipes
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -360,13 +361,12 @@ func fromText(t valueType, values []string) (any, error) {
 		}
 		return values[0], nil
 	}
-	if len(values) == 1 && strings.HasPrefix(values[0], "[") {
+	if len(values) == 1 && strings.HasPrefix(values[0], "[") && json.Valid([]byte(values[0])) {
 		var list []any
-		decoder := json.NewDecoder(strings.NewReader(values[0]))
-		decoder.UseNumber()
-		if err := decoder.Decode(&list); err == nil && !decoder.More() {
-			return list, nil
+		if faults := strictjson.Decode([]byte(values[0]), &list); len(faults) > 0 {
+			return nil, errors.New(faults[0].Message)
 		}
+		return list, nil
 	}
 	list := make([]any, len(values))
 	for i, v := range values {

@@ -2,6 +2,7 @@ package pipes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
@@ -111,6 +113,9 @@ func (t valueType) scalar(value any) (scalar, error) {
 	s, ok := value.(string)
 	if !ok {
 		return scalar{}, fmt.Errorf("want %s, not %s", t.wanted(), describe(value))
+	}
+	if !utf8.ValidString(s) {
+		return scalar{}, errors.New("the text is not valid UTF-8")
 	}
 	switch t.kind {
 	case kindDate:

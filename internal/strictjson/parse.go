@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/wavehouse/wavehouse/internal/excerpt"
@@ -209,8 +212,39 @@ func (p *parser) unquote(start int) string {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		p.pos = start
 		p.syntax("a string holds an escape that JSON does not have")
+	} else if halfOfAPair(raw) {
+		p.fault(start, "a string holds half of a surrogate pair")
 	}
 	return s
+}
+
+// halfOfAPair reports whether a valid JSON string has a surrogate without its
+// other half. Go reads one as U+FFFD, which is another text than was sent.
+func halfOfAPair(raw []byte) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		if i++; raw[i] != 'u' {
+			continue
+		}
+		unit := escapedUnit(raw[i:])
+		if i += 4; !utf16.IsSurrogate(unit) {
+			continue
+		}
+		rest := raw[i+1:]
+		if !bytes.HasPrefix(rest, []byte(`\u`)) || utf16.DecodeRune(unit, escapedUnit(rest[1:])) == unicode.ReplacementChar {
+			return true
+		}
+		i += 6
+	}
+	return false
+}
+
+// escapedUnit reads the four digits of an escape whose u comes first.
+func escapedUnit(escape []byte) rune {
+	unit, _ := strconv.ParseUint(string(escape[1:5]), 16, 16)
+	return rune(unit)
 }
 
 func (p *parser) space() {

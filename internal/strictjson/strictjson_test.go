@@ -109,6 +109,9 @@ func TestDecodeNamesEachFault(t *testing.T) {
 		{"{\"name\": \"a\tb\"}", "line 1 name: a string holds a raw control character; write it as an escape"},
 		{`{"name": "\x"}`, "line 1 name: a string holds an escape that JSON does not have"},
 		{"{\"name\": \"\xff\"}", "line 1 name: a string is not valid UTF-8"},
+		{`{"name": "\ud83d"}`, "line 1 name: a string holds half of a surrogate pair"},
+		{`{"name": "\ud83d\ud83d\ude00"}`, "line 1 name: a string holds half of a surrogate pair"},
+		{`{"name": "\\\ude00 \\ud83d"}`, "line 1 name: a string holds half of a surrogate pair"},
 		{`{"nmae": "a"}`, `line 1 nmae: unknown key; did you mean "name"?`},
 		{`{"Name": "a"}`, `line 1 Name: unknown key; did you mean "name"?`},
 		{`{"zzz": 1}`, `line 1 zzz: unknown key`},
@@ -140,6 +143,16 @@ func TestDecodeNamesEachFault(t *testing.T) {
 		faults := decode(c.text, &d)
 		require.Len(t, faults, 1, "for %q: %v", c.text, faults)
 		assert.Equal(t, c.want, faults[0].String(), "for %q", c.text)
+	}
+}
+
+func TestDecodeKeepsTextThatIsEscaped(t *testing.T) {
+	for text, want := range map[string]string{
+		`\ud83d\ude00`: "😀", `\\ud800`: `\ud800`, `\uFFFD`: "\ufffd", `a\uD834\uDD1Eb\u0000`: "a𝄞b\x00", `\"\u0022\\`: `""\`,
+	} {
+		var d document
+		require.Empty(t, Decode([]byte(`{"name": "`+text+`"}`), &d), text)
+		assert.Equal(t, want, d.Name)
 	}
 }
 
