@@ -57,6 +57,13 @@ func parseLike(pattern string) (like, error) {
 	return l, nil
 }
 
+// EndsInEscape reports whether the last character of a pattern is a backslash
+// that has nothing to escape. ClickHouse refuses such a pattern, but only once
+// it meets a value.
+func EndsInEscape(pattern string) bool {
+	return (len(pattern)-len(strings.TrimRight(pattern, `\`)))%2 == 1
+}
+
 // match reports whether the whole text fits the pattern. Text that is not
 // UTF-8 fits none.
 func (l like) match(text []byte) bool {

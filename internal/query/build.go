@@ -43,7 +43,7 @@ type builder struct {
 
 	selected []output
 	bucket   output // of time_bucket; its sql is "" without one
-	where    []string
+	where    []condition
 	ruled    bool // where begins with the row rule
 	groupBy  []string
 	orderBy  []string
@@ -170,6 +170,7 @@ func (b *builder) order() *Error {
 		if err != nil {
 			return err
 		}
+		sql = b.sortedLast(sql)
 		switch o.Dir {
 		case "", "asc":
 			sql += " ASC"

@@ -22,6 +22,8 @@ type columns struct {
 	// qualifier names the table in the statement. Every column is written as
 	// qualifier.column, which no alias of the caller's can capture.
 	qualifier string
+	// computes: a column that the document names is computed as it is read.
+	computes bool
 }
 
 // column is a column that the caller may reference.
@@ -48,7 +50,15 @@ func (c *columns) lookup(clause, name string) (column, *Error) {
 	case !readable(c.table.Record.Columns()[index]):
 		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, excerpt.Of(name))
 	}
+	c.computes = c.computes || computed(c.table.Record.Columns()[index])
 	return c.compile(index), nil
+}
+
+// computed reports whether the value of a column that the table has may be
+// computed as it is read.
+func (c *columns) computed(name string) bool {
+	index, ok := c.table.Record.Lookup(name)
+	return ok && computed(c.table.Record.Columns()[index])
 }
 
 func (c *columns) compile(index int) column {

@@ -7,17 +7,18 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
+	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
 // conditions adds the caller's filters to WHERE.
 func (b *builder) conditions() *Error {
 	for i, f := range b.doc.Filters {
-		condition, err := b.condition(fmt.Sprintf("filters[%d]", i), f)
+		sql, err := b.condition(fmt.Sprintf("filters[%d]", i), f)
 		if err != nil {
 			return err
 		}
-		b.where = append(b.where, condition)
+		b.where = append(b.where, condition{sql: sql, mayFail: b.cols.computed(f.Column) || matches(f.Op)})
 	}
 	return nil
 }
@@ -153,8 +154,15 @@ func (b *builder) like(clause string, col column, op string, value json.RawMessa
 	if !ok {
 		return "", invalidColumn(col.name, "%s: the pattern must be a string", clause)
 	}
+	if policy.EndsInEscape(pattern) {
+		return "", invalidColumn(col.name, `%s: the pattern ends in a \ that escapes nothing: write \\ for one that means itself`, clause)
+	}
 	return b.bind(clause, col, op, "String", pattern)
 }
+
+// matches reports whether the operator takes a pattern, which ClickHouse
+// compiles when it meets the first value.
+func matches(op string) bool { return op == "like" || op == "not_like" }
 
 func isNull(clause string, col column, op string, value json.RawMessage) (string, *Error) {
 	if len(value) > 0 {

@@ -21,7 +21,7 @@ func RowRule(table *schema.Table, grant *policy.BoundSelect) (sql string, params
 	if fault := b.rowRule(); fault != nil {
 		return "", nil, fault
 	}
-	return strings.Join(b.where, " AND "), b.values.params, nil
+	return strings.Join(texts(b.where), " AND "), b.values.params, nil
 }
 
 // rowRule adds the grant's row rule to WHERE, before anything of the caller's.
@@ -34,13 +34,13 @@ func (b *builder) rowRule() *Error {
 	predicate, none := b.cols.grant.Rows()
 	switch {
 	case none:
-		b.where = append(b.where, "0")
+		b.where = append(b.where, condition{sql: "0"})
 	case predicate != nil:
 		sql, err := b.rule(predicate)
 		if err != nil {
 			return err
 		}
-		b.where, b.ruled = append(b.where, sql), true
+		b.where, b.ruled = append(b.where, condition{sql: sql}), true
 	}
 	return nil
 }

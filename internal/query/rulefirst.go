@@ -2,17 +2,33 @@ package query
 
 import (
 	"maps"
+	"regexp"
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
-// A condition of the caller's that fails on a value must not be asked of a
-// hidden row: its failure would say that the row is there, and ClickHouse's
-// message would quote the value. The row rule stands first in WHERE, but
-// ClickHouse judges first what is cheapest to read. A stored column is compared
-// with a value of its own type, which never fails; what is computed as it is
-// read may.
+// What fails on a value must not be asked of a hidden row: its failure would
+// say that the row is there, and ClickHouse's message would quote the value.
+// The row rule stands first in WHERE, but ClickHouse judges first what is
+// cheapest to read. A stored column is compared with a value of its own type,
+// which never fails; a pattern may, and so may what is computed as it is read,
+// be it compared or put out.
+
+// condition is a part of WHERE.
+type condition struct {
+	sql string
+	// mayFail: its verdict may be an error that depends on the row.
+	mayFail bool
+}
+
+func texts(conditions []condition) []string {
+	sql := make([]string, len(conditions))
+	for i, c := range conditions {
+		sql[i] = c.sql
+	}
+	return sql
+}
 
 // keepsOrder has ClickHouse judge the conditions as they are written. It is
 // what can be done for a view, whose expressions are not known here.
@@ -30,31 +46,57 @@ func (b *builder) keepOrder(settings map[string]string) {
 }
 
 // filters returns the conditions of PREWHERE and of WHERE. Only the rows that
-// PREWHERE lets through are there when WHERE is judged.
+// PREWHERE lets through are there when WHERE is judged and the outputs are
+// computed.
 func (b *builder) filters() (prewhere, where []string) {
-	if b.ruled && b.mergeTree() && b.mayFail() {
-		return b.where[:1], b.where[1:]
+	if !b.ruled || !b.mergeTree() || !b.mayFail() {
+		return nil, texts(b.where)
 	}
-	return nil, b.where
+	for _, c := range b.where {
+		if c.mayFail {
+			where = append(where, c.sql)
+		} else {
+			prewhere = append(prewhere, c.sql)
+		}
+	}
+	return prewhere, where
+}
+
+// sortedLast keeps ClickHouse from dropping rows by a sort key before it judges
+// the rule, as it does for a LIMIT by a plain column: it would compute the key
+// of every row for that.
+func (b *builder) sortedLast(key string) string {
+	if b.ruled && !b.mergeTree() {
+		return "materialize(" + key + ")"
+	}
+	return key
 }
 
 func (b *builder) mergeTree() bool { return strings.HasSuffix(b.cols.table.Engine, "MergeTree") }
 
-// mayFail reports whether the caller compares something that is computed.
+// mayFail reports whether anything that the document asks for may fail.
 func (b *builder) mayFail() bool {
-	if r := b.doc.TimeRange; r != nil && b.computed(r.Column) {
-		return true
-	}
-	for _, f := range b.doc.Filters {
-		if b.computed(f.Column) {
+	for _, c := range b.where {
+		if c.mayFail {
 			return true
 		}
 	}
-	return false
+	return b.cols.computes
 }
 
-// computed reports whether the column is an expression over others.
-func (b *builder) computed(name string) bool {
-	index, ok := b.cols.table.Record.Lookup(name)
-	return ok && b.cols.table.Record.Columns()[index].DefaultKind == record.DefaultAlias
+// harmless are the default expressions that fail for no row: literals, and the
+// functions of time and chance that take no column.
+var harmless = regexp.MustCompile(`^(-?[0-9]+(\.[0-9]+)?|'[^'\\]*'|NULL|true|false|\[\]|(now|now64|today|generateUUIDv4|generateUUIDv7)\([0-9]*\))$`)
+
+// computed reports whether a column may be an expression over others as it is
+// read: an ALIAS always is, and every other one with an expression is in the
+// parts that were written before the column was there.
+func computed(def record.Column) bool {
+	switch {
+	case def.DefaultKind == record.DefaultAlias:
+		return true
+	case def.DefaultExpression == "":
+		return false
+	}
+	return !harmless.MatchString(def.DefaultExpression)
 }

@@ -55,11 +55,11 @@ func (b *builder) bound(clause, text string, col column, op string) (time.Time, 
 	if !ok {
 		return t, invalid("%s: %s is outside what the column %q can hold", clause, excerpt.Of(text), excerpt.Of(col.name))
 	}
-	condition, err := b.bind(clause, col, op, typ, spelled)
+	sql, err := b.bind(clause, col, op, typ, spelled)
 	if err != nil {
 		return t, err
 	}
-	b.where = append(b.where, condition)
+	b.where = append(b.where, condition{sql: sql, mayFail: b.cols.computed(col.name)})
 	return t, nil
 }
 
