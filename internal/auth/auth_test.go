@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/auth"
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/settings"
 )
@@ -152,18 +153,18 @@ func TestIssuerAndAudience(t *testing.T) {
 func TestRoleClaim(t *testing.T) {
 	claims := jwt.MapClaims{
 		"role": "top", "app_metadata": map[string]any{"role": "inner", "deep": map[string]any{"role": "deepest"}},
-		"https://example.test/role": "named by a URL",
-		"https://example.test/app":  map[string]any{"role": "inside a URL"},
-		"list":                      []string{"admin"}, "number": 7, "flag": true, "nothing": nil,
+		"https://example.test/role": "named by a URL", "app_metadata.role": "admin", "https://example.test": map[string]any{"role": "x"},
+		"https://example.test/app": map[string]any{"role": "inside a URL"},
+		"list":                     []string{"admin"}, "number": 7, "flag": true, "nothing": nil,
 	}
 	for path, want := range map[string]string{
 		"role": "top", "app_metadata.role": "inner", "app_metadata.deep.role": "deepest",
-		"https://example.test/role": "named by a URL", "https://example.test/app.role": "inside a URL",
+		`"https://example.test/role"`: "named by a URL", `"https://example.test/app".role`: "inside a URL", `"app_metadata.role"`: "admin",
 		"": "", "missing": "", "app_metadata": "", "app_metadata.missing": "", "role.inner": "",
 		"list": "", "list.0": "", "number": "", "flag": "", "nothing": "", ".": "", "app_metadata.": "",
 	} {
 		snap := snapshot(t)
-		snap.Config.Auth.RoleClaim = path
+		snap.Config.Auth.RoleClaim = claim.Path(path)
 		id := identify(t, snap, request("Authorization", "Bearer "+sign(t, claims)), "")
 		assert.NoError(t, id.TokenErr)
 		assert.Equal(t, want, id.Role, "claim %q", path)

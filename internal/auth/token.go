@@ -9,7 +9,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/settings"
 )
 
@@ -170,8 +170,8 @@ func tokenError(err error) error {
 }
 
 // role reads the role claim; anything but a string is no role.
-func role(claims map[string]any, path string) string {
-	value, _ := policy.Claim(claims, path)
+func role(claims map[string]any, path claim.Path) string {
+	value, _ := path.Lookup(claims)
 	name, _ := value.(string)
 	return name
 }

@@ -1,7 +1,6 @@
 package pipes
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -165,10 +164,10 @@ func (b *binder) place(ref reference) (sql, literal string, err error) {
 		sql, err = b.bind("wh_tenant", "tenant", bound{typ: "String", text: b.args.Tenant.String()})
 		return sql, "''", err
 	case refClaim:
-		value, found := claim(b.args.Claims, ref.claim)
-		name := strings.Join(ref.claim, ".")
+		value, _ := ref.claim.Lookup(b.args.Claims)
+		name := string(ref.claim)
 		typed, ok := claimValue(value)
-		if !found || !ok {
+		if !ok {
 			return "", "", &Error{Code: CodeClaim, Message: "the token does not have the claim " + name + " that this pipe needs"}
 		}
 		sql, err = b.bind("wh_claim_"+strconv.Itoa(len(b.params)), name, typed)
@@ -234,22 +233,4 @@ func literalOf(value bound) string {
 		return "1"
 	}
 	return "''"
-}
-
-// claim walks a path of claims.
-func claim(claims map[string]any, path []string) (any, bool) {
-	var value any = claims
-	for _, key := range path {
-		object, ok := value.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		if value, ok = object[key]; !ok {
-			return nil, false
-		}
-	}
-	if n, ok := value.(json.Number); ok {
-		return n, true
-	}
-	return value, value != nil
 }

@@ -126,14 +126,14 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestClaimsAndTenant(t *testing.T) {
-	p, faults, _ := onePipe(t, `SELECT {{ tenant }}, {{ jwt.sub }}, {{jwt.app.orgs}}, {{ jwt.n }}, {{ jwt.sub }}`, "")
+	p, faults, _ := onePipe(t, `SELECT {{ tenant }}, {{ jwt.sub }}, {{jwt.app.orgs}}, {{ jwt.n }}, {{ jwt."https://x/y.z" }}`, "")
 	require.Empty(t, faults)
-	claims := map[string]any{"sub": `u'1\`, "n": json.Number("5"), "app": map[string]any{"orgs": []any{"a", "b'"}}}
+	claims := map[string]any{"sub": `u'1\`, "n": json.Number("5"), "app": map[string]any{"orgs": []any{"a", "b'"}}, "https://x/y.z": "url", "app.orgs": "forged"}
 	st, err := p.Bind(Arguments{Tenant: "birch", Claims: claims})
 	require.NoError(t, err)
 	assert.Equal(t, "SELECT {wh_tenant:String}, {wh_claim_1:String}, {wh_claim_2:Array(String)}, {wh_claim_3:Int64}, {wh_claim_4:String}", st.SQL)
 	assert.Equal(t, map[string]string{
-		"wh_tenant": "birch", "wh_claim_1": `u'1\\`, "wh_claim_2": `['a','b\'']`, "wh_claim_3": "5", "wh_claim_4": `u'1\\`,
+		"wh_tenant": "birch", "wh_claim_1": `u'1\\`, "wh_claim_2": `['a','b\'']`, "wh_claim_3": "5", "wh_claim_4": "url",
 	}, st.Params)
 	for _, bad := range []map[string]any{
 		nil, {"sub": nil}, {"sub": map[string]any{}, "n": json.Number("5")}, {"sub": "u", "app": "x", "n": json.Number("5")},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/policy"
@@ -278,11 +279,14 @@ func (c *compiler) reference(p *Pipe, sql string, t token) (reference, error) {
 	inner := strings.TrimSpace(sql[t.start+2 : t.end-2])
 	shown := sql[t.start:t.end]
 	if path, ok := strings.CutPrefix(inner, "jwt."); ok {
-		parts := strings.Split(path, ".")
-		if slices.Contains(parts, "") || strings.ContainsAny(path, " :{}") {
-			return reference{}, fmt.Errorf("%s names no claim: want {{ jwt.<path> }}", excerpt.Of(shown))
+		parsed, err := claim.Parse(path)
+		if err == nil && strings.Contains(path, ":") && !strings.Contains(path, `"`) {
+			err = errors.New("a claim has no default, and a name that holds a colon must be quoted")
 		}
-		return c.placed(reference{kind: refClaim, claim: parts}, false, sql, t)
+		if err != nil {
+			return reference{}, fmt.Errorf("%s names no claim: %w", excerpt.Of(shown), err)
+		}
+		return c.placed(reference{kind: refClaim, claim: parsed}, false, sql, t)
 	}
 	if inner == "tenant" {
 		return c.placed(reference{kind: refTenant}, false, sql, t)

@@ -3,6 +3,8 @@ package pipes
 import (
 	"slices"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/claim"
 )
 
 // Set is the compiled pipes.json of one tenant. It is immutable; a nil Set has
@@ -69,8 +71,8 @@ const (
 
 type reference struct {
 	kind      refKind
-	parameter int      // its index
-	claim     []string // its path
+	parameter int // its index
+	claim     claim.Path
 	// fallback stands for the parameter when it is not given here.
 	fallback any
 	has      bool

@@ -234,7 +234,7 @@ func (k *binder) refuse(o operand, err error) {
 	for _, s := range o {
 		for _, p := range s.template {
 			if p.claim != "" {
-				claims = append(claims, p.claim)
+				claims = append(claims, string(p.claim))
 			}
 		}
 	}

@@ -81,12 +81,15 @@ func sees(t testing.TB, b *policy.BoundSelect, table *record.Table, row string) 
 }
 
 func TestVisible(t *testing.T) {
-	const token = `{"org": "birch", "id": 9007199254740993, "teams": ["red", "blue"], "team": "red", "yes": true, "https://x.y/org": "birch", "app": {"org": "birch", "n": 1.5}}`
+	const token = `{"org": "birch", "id": 9007199254740993, "teams": ["red", "blue"], "team": "red", "yes": true, "https://x.y/org": "birch", "app.org": "forged", "app": {"org": "birch", "n": 1.5}}`
 	for _, c := range []struct{ filter, row, want string }{
 		{`{"org": {"_eq": "{{ jwt.org }}"}}`, `{"org": "birch"}`, "yes"},
 		{`{"org": {"_eq": "{{ jwt.org }}"}}`, `{"org": "cedar"}`, "no"},
 		{`{"org": {"_eq": "{{jwt.app.org}}"}}`, `{"org": "birch"}`, "yes"},
-		{`{"org": {"_eq": "{{ jwt.https://x.y/org }}"}}`, `{"org": "birch"}`, "yes"},
+		{`{"org": {"_eq": "{{ jwt.\"https://x.y/org\" }}"}}`, `{"org": "birch"}`, "yes"},
+		{`{"org": {"_eq": "{{ jwt.app.org }}"}}`, `{"org": "birch"}`, "yes"},
+		{`{"org": {"_eq": "{{ jwt.app.org }}"}}`, `{"org": "forged"}`, "no"},
+		{`{"org": {"_eq": "{{ jwt.\"app.org\" }}"}}`, `{"org": "forged"}`, "yes"},
 		{`{"org": {"_eq": "o-{{ jwt.org }}/{{ jwt.app.n }}-{{ jwt.yes }}"}}`, `{"org": "o-birch/1.5-true"}`, "yes"},
 		{`{"org": {"_neq": "{{ jwt.org }}"}}`, `{"org": "birch"}`, "no"},
 		{`{"org": {"_neq": "birch", "_gt": "a"}}`, `{"org": "cedar"}`, "yes"},

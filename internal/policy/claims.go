@@ -3,28 +3,9 @@ package policy
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/record"
 )
-
-// Claim follows a dotted path into the claims. A name may itself hold dots, as
-// those that are URLs do: the longest name that is there is taken first.
-func Claim(claims map[string]any, path string) (any, bool) {
-	if value, ok := claims[path]; ok {
-		return value, true
-	}
-	for end := strings.LastIndexByte(path, '.'); end > 0; end = strings.LastIndexByte(path[:end], '.') {
-		inner, ok := claims[path[:end]].(map[string]any)
-		if !ok {
-			continue
-		}
-		if value, ok := Claim(inner, path[end+1:]); ok {
-			return value, true
-		}
-	}
-	return nil, false
-}
 
 // scalarText returns the text of a claim that is one value. An empty string
 // says nothing about its bearer, and is no value: it must not meet the columns

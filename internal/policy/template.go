@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -15,10 +16,13 @@ import (
 type template []part
 
 // part is a piece of text, or a claim when claim is not "".
-type part struct{ text, claim string }
+type part struct {
+	text  string
+	claim claim.Path
+}
 
 // whole returns the claim that the template is, "" when it is more than one.
-func (t template) whole() string {
+func (t template) whole() claim.Path {
 	if len(t) == 1 {
 		return t[0].claim
 	}
@@ -50,11 +54,11 @@ func parseTemplate(text string) (template, error) {
 		if !closed {
 			return nil, fmt.Errorf("%q opens a claim that it does not close: write {{ jwt.<path> }}", excerpt.Of(text))
 		}
-		claim, err := parseClaim(inside)
+		path, err := parseClaim(inside)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", excerpt.Of(text), err)
 		}
-		t, rest = append(t, part{claim: claim}), next
+		t, rest = append(t, part{claim: path}), next
 	}
 	for _, p := range t {
 		if p.claim != "" {
@@ -65,20 +69,12 @@ func parseTemplate(text string) (template, error) {
 }
 
 // parseClaim reads what stands between the braces.
-func parseClaim(inside string) (string, error) {
+func parseClaim(inside string) (claim.Path, error) {
 	path, ok := strings.CutPrefix(strings.TrimSpace(inside), claimPrefix)
-	switch {
-	case !ok:
+	if !ok {
 		return "", errors.New("only claims can stand between braces: write {{ jwt.<path> }}")
-	case strings.ContainsAny(path, "{} \t\r\n"):
-		return "", errors.New("a claim's path holds no braces or spaces")
 	}
-	for name := range strings.SplitSeq(path, ".") {
-		if name == "" {
-			return "", errors.New("a claim's path is names joined by dots: {{ jwt.<name>.<name> }}")
-		}
-	}
-	return path, nil
+	return claim.Parse(path)
 }
 
 // text joins the parts, each claim escaped. It returns the claim that has no
@@ -90,10 +86,10 @@ func (t template) text(claims map[string]any, escape func(string) string) (text,
 			s.WriteString(p.text)
 			continue
 		}
-		claim, _ := Claim(claims, p.claim)
-		value, ok := scalarText(claim)
+		found, _ := p.claim.Lookup(claims)
+		value, ok := scalarText(found)
 		if !ok {
-			return "", p.claim
+			return "", string(p.claim)
 		}
 		s.WriteString(escape(value))
 	}
@@ -138,13 +134,13 @@ func (s source) resolve(claims map[string]any, lists bool, escape func(string) s
 		text, missing := s.template.text(claims, escape)
 		return []json.RawMessage{record.AppendJSONString(nil, text)}, missing
 	}
-	claim, _ := Claim(claims, path)
+	found, _ := path.Lookup(claims)
 	if lists {
-		if values, ok := scalarsJSON(claim); ok {
+		if values, ok := scalarsJSON(found); ok {
 			return values, ""
 		}
-	} else if value, ok := scalarJSON(claim); ok {
+	} else if value, ok := scalarJSON(found); ok {
 		return []json.RawMessage{value}, ""
 	}
-	return nil, path
+	return nil, string(path)
 }

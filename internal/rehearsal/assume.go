@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/policy"
 )
 
@@ -137,11 +138,11 @@ func (a *assumption) typeOf(value any) string {
 		return typ
 	case string:
 		if path, whole := wholeClaim(v); whole {
-			claim, _ := policy.Claim(a.claims, path)
-			if _, nested := claim.(string); nested {
+			found, _ := claim.Path(path).Lookup(a.claims)
+			if _, nested := found.(string); nested {
 				return "String"
 			}
-			return a.typeOf(claim)
+			return a.typeOf(found)
 		}
 		return "String"
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
@@ -56,10 +57,10 @@ type TLS struct {
 
 // Auth says how the tenant's tokens are read.
 type Auth struct {
-	JWKSURL   string `json:"jwks_url"`
-	RoleClaim string `json:"role_claim"` // a dotted path into the claims
-	Issuer    string `json:"issuer"`     // "" accepts any
-	Audience  string `json:"audience"`   // "" accepts any
+	JWKSURL   string     `json:"jwks_url"`
+	RoleClaim claim.Path `json:"role_claim"`
+	Issuer    string     `json:"issuer"`   // "" accepts any
+	Audience  string     `json:"audience"` // "" accepts any
 }
 
 // Dedupe says which ids are remembered, and for how long.

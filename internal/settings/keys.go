@@ -44,7 +44,7 @@ var fields = []spec.Field{
 	{Key: "auth.jwks_url", Max: "2048",
 		Doc: "Where the keys that verify tokens are fetched: a JWK set, over `https`; `http` to another machine is a warning. Empty: tokens are verified by `auth.jwt_secret`."},
 	{Key: "auth.role_claim", Default: "role", Min: "1",
-		Doc: "The claim that names the role, a dotted path such as `app_metadata.role`."},
+		Doc: "The claim that names the role, as a path: `app_metadata.role` is `role` inside of `app_metadata`. A name that holds dots is quoted, or the path is a list of its steps: `[\"https://id.example.com/role\"]`."},
 	{Key: "auth.issuer",
 		Doc: "The issuer that tokens must name; empty accepts any."},
 	{Key: "auth.audience",

@@ -96,6 +96,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"clickhouse": {"headers": {"a b": "x"}}}`, `clickhouse.headers["a b"]: not a header name`},
 		{`{"clickhouse": {"headers": {"X-A": "x\r\nY: z"}}}`, `clickhouse.headers.X-A: a header's value must not hold control characters`},
 		{`{"clickhouse": {"headers": {"X-A": "x", "x-a": "y"}}}`, `clickhouse.headers.x-a: the header is there twice, in different case`},
+		{`{"auth": {"role_claim": "https://id.example.com/role"}}`, `auth.role_claim: a dot is a step in a claim's path, so a claim that is named by a URL must be quoted: "https://id.example.com/role"`},
 		{`{"auth": {"role_claim": ""}}`, `auth.role_claim: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"id_field": ""}}`, `dedupe.id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"a.b": {"id_field": ""}}}}`, `dedupe.tables["a.b"].id_field: must not be empty; leave the key out for its default`},

@@ -92,6 +92,9 @@ func (w writer[T]) properties(v reflect.Value, key string) schema {
 
 // typed says what values of the type there are.
 func typed(f spec.Field, t reflect.Type) schema {
+	if own, ok := reflect.Zero(t).Interface().(interface{ JSONSchema() map[string]any }); ok {
+		return own.JSONSchema()
+	}
 	switch {
 	case f.Object:
 		return schema{"type": "object", "minProperties": 1}
