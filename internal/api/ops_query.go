@@ -45,17 +45,19 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	return nil
 }
 
-// runStatement runs a statement as it is. One that may write runs to its end even
-// when the caller leaves, and is told of before the answer.
+// runStatement runs a statement as it is. One that reads ends when its caller
+// leaves; one that may write runs to its end even then, and is told of before the
+// answer.
 func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, statement string) ([]byte, *clickhouse.Response, error) {
-	if !pipes.Reads(statement) {
+	reads := pipes.Reads(statement)
+	if !reads {
 		ctx = context.WithoutCancel(ctx)
 		// Whatever comes of it: a failure may come after the write.
 		defer s.wrote(ctx, c, pipes.Changes(statement))
 	}
 	settings := opsSettings()
 	limitTime(settings, pool)
-	response, err := pool.Query(ctx, clickhouse.Request{SQL: statement, Settings: settings, MaxResponseBytes: maxResult})
+	response, err := pool.Query(ctx, clickhouse.Request{SQL: statement, Settings: settings, MaxResponseBytes: maxResult, ReadOnly: reads})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,13 +72,12 @@ func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.
 // opsSettings pins the rendering to that of queries and streams.
 func opsSettings() map[string]string {
 	return map[string]string{
-		"default_format":                               rowsFormat,
-		"date_time_output_format":                      "iso",
-		"output_format_json_escape_forward_slashes":    "0",
-		"output_format_json_quote_64bit_integers":      "0",
-		"output_format_json_quote_decimals":            "0",
-		"output_format_json_quote_denormals":           "0",
-		"cancel_http_readonly_queries_on_client_close": "1",
+		"default_format":                            rowsFormat,
+		"date_time_output_format":                   "iso",
+		"output_format_json_escape_forward_slashes": "0",
+		"output_format_json_quote_64bit_integers":   "0",
+		"output_format_json_quote_decimals":         "0",
+		"output_format_json_quote_denormals":        "0",
 	}
 }
 

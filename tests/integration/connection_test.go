@@ -49,15 +49,27 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 	assert.Empty(t, small.header.Get("Content-Encoding"))
 }
 
-// A caller that goes away takes its query with it.
+// A caller that goes away takes its query with it, also one that would answer
+// nothing for long, so that ClickHouse would not notice by itself.
 func TestLeavingCancelsTheQuery(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
-	const running = `SELECT count() FROM system.processes WHERE query LIKE '%gone-away%' AND query NOT LIKE '%system.processes%'`
+	for _, statement := range []string{
+		`SELECT 'gone-away', sleepEachRow(0.2) FROM numbers(300) SETTINGS max_block_size = 1`,
+		`/* gone-away */ SELECT sum(sleepEachRow(0.2)) FROM numbers(300) SETTINGS max_block_size = 1`,
+		`WITH 'gone-away' AS mark SELECT count() FROM (SELECT sleepEachRow(0.2) FROM numbers(300) SETTINGS max_block_size = 1)`,
+	} {
+		s.leave(statement)
+	}
+}
+
+// leave runs a statement that says gone-away, and leaves while it runs.
+func (s *server) leave(statement string) {
+	const running = `SELECT count() FROM system.processes WHERE query LIKE '%gone-away%' AND query NOT LIKE '%system.processes%' AND current_database = currentDatabase()`
 	ctx, cancel := context.WithCancel(context.Background())
-	body := `{"sql":"SELECT 'gone-away', sleepEachRow(0.2) FROM numbers(300) SETTINGS max_block_size = 1"}`
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/ops/query", strings.NewReader(body))
-	require.NoError(t, err)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/v1/ops/query", strings.NewReader(`{"sql":`+quoted(statement)+`}`))
+	require.NoError(s.t, err)
 	request.Header.Set("X-Operator-Key", operatorKey)
 	done := make(chan error, 1)
 	go func() {
@@ -67,8 +79,8 @@ func TestLeavingCancelsTheQuery(t *testing.T) {
 		}
 		done <- err
 	}()
-	s.eventually(func() string { return unless(s.ch.Value(t, running) == "1", "it does not run") })
+	s.eventually(func() string { return unless(s.ch.Value(s.t, running) == "1", "it does not run") })
 	cancel()
-	require.ErrorIs(t, <-done, context.Canceled)
-	s.eventually(func() string { return unless(s.ch.Value(t, running) == "0", "it still runs") })
+	require.ErrorIs(s.t, <-done, context.Canceled)
+	s.eventually(func() string { return unless(s.ch.Value(s.t, running) == "0", "it still runs: "+statement) })
 }
