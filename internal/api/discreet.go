@@ -8,7 +8,11 @@ import (
 	"strconv"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/notice"
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
 )
 
 // exceptionName is how ClickHouse ends the text of an exception.
@@ -51,6 +55,30 @@ func (c *request) discreetly(row notice.ParkedRow) notice.ParkedRow {
 		row.Message = refusalName("record", row.Message)
 	}
 	return row
+}
+
+// discreetColumns answers for a column that the table lacks as for one that the
+// caller may not send, unless it may send every column.
+func discreetColumns(grant *policy.InsertGrant, table *schema.Table, result ingest.Result, err error) (ingest.Result, error) {
+	if grant.EveryColumn() {
+		return result, err
+	}
+	var header *record.BodyError
+	if errors.As(err, &header) && header.Code == record.CodeUnknownColumn {
+		err = record.HeaderNotAllowed(header.Column)
+	}
+	for i := range result.Results {
+		r := &result.Results[i]
+		if r.Code != record.CodeUnknownColumn {
+			continue
+		}
+		// What a column of tuples lacks is told to who may send it.
+		if _, known := table.Record.Lookup(r.Column); !known {
+			denied := record.NotAllowed(r.Column)
+			r.Code, r.Message = denied.Code, denied.Message
+		}
+	}
+	return result, err
 }
 
 // unheld reports whether no rule holds the caller.

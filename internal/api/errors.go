@@ -69,7 +69,7 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &recordErr):
 		return recordProblem(recordErr)
 	case errors.As(err, &bodyErr):
-		return problem(http.StatusBadRequest, bodyErr.Code, bodyErr.Message)
+		return refusedBody(bodyErr)
 	case errors.As(err, &gateErr):
 		return gateProblem(gateErr, err)
 	case errors.As(err, &queryErr):
@@ -116,6 +116,14 @@ func recordProblem(e *record.Error) *Problem {
 		p.Fields = map[string]any{"column": e.Column}
 	}
 	return p
+}
+
+// refusedBody is the answer for a body that is refused as a whole.
+func refusedBody(e *record.BodyError) *Problem {
+	if e.Code == record.CodeColumnNotAllowed {
+		return problem(http.StatusForbidden, e.Code, e.Message).with(map[string]any{"column": e.Column})
+	}
+	return problem(http.StatusBadRequest, e.Code, e.Message)
 }
 
 func gateProblem(e *ingest.Error, err error) *Problem {

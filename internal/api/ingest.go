@@ -34,7 +34,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	if err != nil {
 		return err
 	}
-	table, err := s.table(ctx, c, name)
+	table, err := s.table(ctx, c, name, c.settings.Policy.InsertsAll)
 	if err != nil {
 		return err
 	}
@@ -80,6 +80,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
 	})
+	result, err = discreetColumns(grant, table, result, err)
 	if result.Replayed {
 		w.Header().Set(replayedHeader, "true")
 	}
@@ -118,8 +119,9 @@ func schemaNotLoaded() *Problem {
 }
 
 // table finds the table in the tenant's catalogue, looking once more at
-// ClickHouse when it is not there.
-func (s *Server) table(ctx context.Context, c *request, name string) (*schema.Table, error) {
+// ClickHouse when it is not there. The caller has a grant on a table of that
+// name; all says who has one on every table, and is told of one that is not there.
+func (s *Server) table(ctx context.Context, c *request, name string, all func(role string) bool) (*schema.Table, error) {
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
 		return nil, schemaNotLoaded()
@@ -131,6 +133,9 @@ func (s *Server) table(ctx context.Context, c *request, name string) (*schema.Ta
 		if table, ok := catalogue.Table(name); ok {
 			return table, nil
 		}
+	}
+	if err := c.identity.UnknownTable(all); err != nil {
+		return nil, err
 	}
 	return nil, problem(http.StatusNotFound, "table.unknown", "unknown table: "+name).
 		hint("create it in ClickHouse: it is found within seconds")

@@ -51,7 +51,7 @@ func (s *Server) opsPipe(w http.ResponseWriter, r *http.Request, query url.Value
 	if err != nil {
 		return err
 	}
-	pipe, err := pipeOf(r, c)
+	pipe, err := namedPipe(r, c)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 const int64Parameter = "int64"
 
 // errPipeRole: the role is not on the pipe's list.
-var errPipeRole = errors.New("this role may not run the pipe")
+var errPipeRole = errors.New("there is no pipe of this name that this role may run")
 
 // pipe runs a pipe: GET and POST /v1/pipes/<name>.
 func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error {
@@ -37,8 +37,9 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 	}
 	telemetry.Add(r.Context(), slog.String("pipe", pipe.Name()))
 	if pipe.Writes() {
-		if err := c.mayRun(pipe); err != nil {
-			return err
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the pipe writes, so it answers POST alone")
 		}
 		// Outside of what is never retryable: a call that is refused here wrote
 		// nothing.
@@ -54,8 +55,19 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 	return s.readPipe(w, r, c, pipe)
 }
 
-// pipeOf finds the pipe that the URL names.
+// pipeOf finds the pipe that the URL names, which the caller may run. Whether
+// there is another is not told.
 func pipeOf(r *http.Request, c *request) (*pipes.Pipe, error) {
+	pipe, err := namedPipe(r, c)
+	if refused := c.mayRun(pipe); refused != nil {
+		return nil, refused
+	}
+	return pipe, err
+}
+
+// namedPipe finds the pipe that the URL names, nil with an error when there is
+// none.
+func namedPipe(r *http.Request, c *request) (*pipes.Pipe, error) {
 	name, err := url.PathUnescape(chi.URLParam(r, "name"))
 	if err != nil {
 		name = chi.URLParam(r, "name")
@@ -68,7 +80,7 @@ func pipeOf(r *http.Request, c *request) (*pipes.Pipe, error) {
 }
 
 // mayRun returns nil when the caller may run the pipe: its list is the only
-// gate, which the admin role and the operator key pass.
+// gate, which the admin role and the operator key pass. Nobody else may run nil.
 func (c *request) mayRun(pipe *pipes.Pipe) error {
 	rules := c.settings.Policy
 	if !rules.Adopted() {
@@ -76,7 +88,7 @@ func (c *request) mayRun(pipe *pipes.Pipe) error {
 	}
 	role, ok := rules.Role(c.identity.Role)
 	switch {
-	case c.identity.Operator, rules.IsAdmin(role), pipe.AllowsRole(role):
+	case c.identity.Operator, rules.IsAdmin(role), pipe != nil && pipe.AllowsRole(role):
 		return nil
 	case !ok:
 		return c.identity.Deny(policy.ErrNoRole)
@@ -87,9 +99,6 @@ func (c *request) mayRun(pipe *pipes.Pipe) error {
 // bindPipe reads the call's parameters. options are the parameters of the query
 // string that are not the pipe's.
 func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) (statement *pipes.Statement, quoteInt64 bool, err error) {
-	if err := c.mayRun(pipe); err != nil {
-		return nil, false, err
-	}
 	values := maps.Clone(c.query)
 	if !pipe.Declares(int64Parameter) {
 		value, _, err := one(values, int64Parameter)

@@ -28,7 +28,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	if err != nil {
 		return err
 	}
-	table, err := s.table(r.Context(), c, name)
+	table, err := s.table(r.Context(), c, name, c.settings.Policy.SelectsAll)
 	if err != nil {
 		return err
 	}

@@ -220,7 +220,7 @@ func TestEveryFailureHasOneShape(t *testing.T) {
 		"no table":        {"POST", "/v1/ingest", 400, "table.missing"},
 		"table twice":     {"POST", "/v1/ingest?table=pages&table=x", 400, "query_string.invalid"},
 		"bad query":       {"POST", "/v1/ingest?table=%zz", 400, "query_string.invalid"},
-		"unknown table":   {"POST", "/v1/ingest?table=nosuch", 404, "table.unknown"},
+		"unknown table":   {"POST", "/v1/ingest?table=nosuch", 403, "auth.forbidden"},
 		"no content type": {"POST", "/v1/ingest?table=pages", 415, "content_type.unsupported"},
 		"ops closed":      {"POST", "/v1/ops/query", 403, "auth.forbidden"},
 		"stream":          {"GET", "/v1/stream?table=pages", 429, "tenant.rate_limited"},

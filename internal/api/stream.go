@@ -25,7 +25,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *request) erro
 	if _, err := c.identity.SelectGrant(c.settings.Policy, name); err != nil {
 		return err
 	}
-	if _, err := s.table(r.Context(), c, name); err != nil {
+	if _, err := s.table(r.Context(), c, name, c.settings.Policy.SelectsAll); err != nil {
 		return err
 	}
 	since, err := sinceParameter(c)

@@ -68,6 +68,17 @@ func (id Identity) InsertGrant(p *policy.Policy, table string) (*policy.InsertGr
 	return grant, nil
 }
 
+// UnknownTable is the answer to a caller who names a table that is not there,
+// and has a grant on it as it has on every table of that name or of another: nil
+// when it may be told so. Who has no grant on some table is refused as it would
+// be there, so that the two look alike.
+func (id Identity) UnknownTable(all func(role string) bool) error {
+	if id.Operator || all(id.Role) {
+		return nil
+	}
+	return id.Deny(policy.ErrNoGrant)
+}
+
 // Ops returns nil when the caller may use the operations routes: with the
 // operator key, or with the admin role of p. A nil p lets the key alone in. The
 // error is a *Denial.

@@ -29,6 +29,9 @@ func (r columnRule) allows(column string) bool {
 	return allowed || r.all
 }
 
+// every reports whether the rule covers all columns of any table.
+func (r columnRule) every() bool { return r.all && !r.denyAll && len(r.deny) == 0 }
+
 // none reports whether the rule covers no column of any table.
 func (r columnRule) none() bool {
 	if r.denyAll || r.all {

@@ -24,6 +24,10 @@ type SelectGrant struct {
 // Allows reports whether the column may be referenced, in any clause.
 func (g *SelectGrant) Allows(column string) bool { return g.columns.allows(column) }
 
+// EveryColumn reports whether the grant covers all columns, those that the table
+// may get as well: only then is a column that is not there called unknown.
+func (g *SelectGrant) EveryColumn() bool { return g.columns.every() }
+
 // MaxRows is the most rows of one answer; zero is no cap.
 func (g *SelectGrant) MaxRows() int { return g.maxRows }
 
@@ -48,6 +52,10 @@ type InsertGrant struct {
 
 // Allows reports whether records may carry the column.
 func (g *InsertGrant) Allows(column string) bool { return g.columns.allows(column) }
+
+// EveryColumn reports whether the grant covers all columns, those that the table
+// may get as well: only then is a column that is not there called unknown.
+func (g *InsertGrant) EveryColumn() bool { return g.columns.every() }
 
 // OperatorSelect is the grant of the operator key: everything.
 func OperatorSelect() *SelectGrant { return unrestrictedSelect() }

@@ -76,6 +76,36 @@ func (p *Policy) Insert(role, table string) (*InsertGrant, error) {
 	return e.inserts, nil
 }
 
+// SelectsAll reports whether the role may read some of every table, those that
+// are not there yet as well: only then is a table that is not there called
+// unknown.
+func (p *Policy) SelectsAll(role string) bool {
+	return p.all(role, func(e entry) bool { return e.selects != nil && !e.selects.columns.none() })
+}
+
+// InsertsAll is SelectsAll of inserts.
+func (p *Policy) InsertsAll(role string) bool {
+	return p.all(role, func(e entry) bool { return e.inserts != nil && !e.inserts.columns.none() })
+}
+
+func (p *Policy) all(role string, grants func(e entry) bool) bool {
+	role, ok := p.Role(role)
+	switch {
+	case !p.Adopted() || !ok:
+		return false
+	case p.IsAdmin(role):
+		return true
+	case p.tables[AllTables] == nil:
+		return false
+	}
+	for _, roles := range p.tables {
+		if !grants(roles[role]) {
+			return false
+		}
+	}
+	return true
+}
+
 // entry finds the entry that holds for role on table. The entries of "*" hold
 // only for tables that the policy does not name: naming a table takes it out of
 // the wildcard for every role, so that a narrow entry can never be widened.

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -119,12 +120,22 @@ func TestEveryClauseChecksItsColumns(t *testing.T) {
 			_, err := build(pages(), grant, replace(body, "secret"))
 			assert.Equal(t, query.CodeColumnNotAllowed, asError(t, err).Code)
 			assert.Equal(t, "secret", asError(t, err).Column)
+			denied := asError(t, err).Message
 			for _, name := range []string{"nope", "*", "", "secret ", "Secret", "wh.secret", "`secret`", "org) OR (1=1"} {
 				if name == "*" && clause == "count" || name == "" && clause == "count" {
 					continue
 				}
-				_, err = build(pages(), grant, replace(body, name))
+				_, err = build(pages(), policy.OperatorSelect(), replace(body, name))
 				assert.Equal(t, query.CodeInvalid, asError(t, err).Code, name)
+				_, err = build(pages(), grant, replace(body, name))
+				if e := asError(t, err); name != "*" {
+					assert.Equal(t, query.CodeColumnNotAllowed, e.Code, name)
+				}
+			}
+			// What is denied and what is not there are answered alike.
+			for _, absent := range []string{"sicret", "socret"} {
+				_, err = build(pages(), grant, replace(body, absent))
+				assert.Equal(t, denied, strings.ReplaceAll(asError(t, err).Message, absent, "secret"))
 			}
 			_, err = build(types(), policy.OperatorSelect(), replace(body, "gone"))
 			assert.Equal(t, query.CodeInvalid, asError(t, err).Code)

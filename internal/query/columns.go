@@ -40,13 +40,12 @@ type column struct {
 func (c *columns) lookup(clause, name string) (column, *Error) {
 	index, ok := c.table.Record.Lookup(name)
 	switch {
+	case name == policy.AllTables && !(ok && c.grant.Allows(name)):
+		return column{}, invalidColumn(name, `%s: %q is no column; "select_all": true reads every column`, clause, name)
+	case !c.grant.Allows(name), !ok && !c.grant.EveryColumn():
+		return column{}, c.denied(clause, name)
 	case !ok:
 		return column{}, c.unknown(clause, name)
-	case !c.grant.Allows(name):
-		return column{}, &Error{
-			Code: CodeColumnNotAllowed, Column: name,
-			Message: fmt.Sprintf("%s: this role may not read the column %q", clause, excerpt.Of(name)),
-		}
 	case !readable(c.table.Record.Columns()[index]):
 		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, excerpt.Of(name))
 	}
@@ -98,13 +97,17 @@ func (c *columns) any() bool {
 
 func readable(def record.Column) bool { return def.DefaultKind != record.DefaultEphemeral }
 
-// unknown suggests a name only from what the caller may read.
 func (c *columns) unknown(clause, name string) *Error {
-	hint := nearest.Hint(name, c.readable())
-	if name == policy.AllTables {
-		hint = `; "select_all": true reads every column`
+	return invalidColumn(name, "%s: the table has no column %q%s", clause, excerpt.Of(name), nearest.Hint(name, c.readable()))
+}
+
+// denied answers alike for a column that the caller may not read and for one
+// that is not there: it does not tell which it is.
+func (c *columns) denied(clause, name string) *Error {
+	return &Error{
+		Code: CodeColumnNotAllowed, Column: name,
+		Message: fmt.Sprintf("%s: there is no column %q that this role may read%s", clause, excerpt.Of(name), nearest.Hint(name, c.readable())),
 	}
-	return invalidColumn(name, "%s: the table has no column %q%s", clause, excerpt.Of(name), hint)
 }
 
 // unwrap takes the wrappers off a type that do not change what a value is.

@@ -80,9 +80,11 @@ func (d *Decoder) addColumn(name, seen []byte) *BodyError {
 	switch {
 	case !ok:
 		return &BodyError{
-			Code:    CodeUnknownColumn,
+			Code: CodeUnknownColumn, Column: string(name),
 			Message: "the header line names " + quoted(string(name)) + ", and table " + quoted(d.table.name) + " has no such column",
 		}
+	case !d.granted(column):
+		return HeaderNotAllowed(string(name))
 	case hasBit(seen, column):
 		return &BodyError{Code: CodeDuplicateColumn, Message: "the header line names column " + quoted(string(name)) + " more than once"}
 	}

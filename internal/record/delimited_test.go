@@ -174,8 +174,16 @@ func TestTSVEscapes(t *testing.T) {
 
 func TestDelimitedColumnsThatMayNotBeSent(t *testing.T) {
 	table := Compile("t", columns("a String", "m UInt8 MATERIALIZED 1", "b UInt8 DEFAULT 1"), time.UTC)
-	all := decodeAll(t, table, CSV, "a,m,b\nx,5,1\nx,,1\nx,,\n", DecodeOptions{Allow: func(column int) bool { return column != 2 }})
-	assert.Equal(t, []string{CodeColumnComputed, CodeColumnNotAllowed, ""}, codes(all))
+	assert.Equal(t, []string{CodeColumnComputed, ""}, codes(decodeAll(t, table, CSV, "a,m,b\nx,5,1\nx,,1\n", DecodeOptions{})))
+	for _, allowed := range []int{1, 2} { // not the computed one and not the other
+		d := table.NewDecoder(CSV, []byte("a,m,b\nx,,1\n"), DecodeOptions{Allow: func(column int) bool { return column == 0 || column == allowed }})
+		var fault *BodyError
+		require.ErrorAs(t, d.Err(), &fault)
+		assert.Equal(t, CodeColumnNotAllowed, fault.Code)
+		assert.False(t, d.Next())
+	}
+	all := decodeAll(t, table, CSVWithoutHeader, "x,1\nx,\n", DecodeOptions{Allow: func(column int) bool { return column != 2 }})
+	assert.Equal(t, []string{CodeColumnNotAllowed, ""}, codes(all))
 }
 
 func TestDelimitedValues(t *testing.T) {

@@ -47,11 +47,24 @@ func (e *Error) Error() string {
 	return "column " + quoted(e.Column) + ": " + e.Message
 }
 
+// NotAllowed is the fault of a column that the sender may not send. Where it may
+// not send every column, one that the table lacks has the same fault.
+func NotAllowed(column string) *Error {
+	return &Error{Code: CodeColumnNotAllowed, Column: column, Message: "may not be sent by this role"}
+}
+
+// HeaderNotAllowed is NotAllowed of a header line.
+func HeaderNotAllowed(column string) *BodyError {
+	return &BodyError{Code: CodeColumnNotAllowed, Column: column, Message: "the header line names " + quoted(column) + ", which may not be sent by this role"}
+}
+
 // BodyError says why a body was refused as a whole: no record of it counts.
 type BodyError struct {
 	// Code is CodeBodyEmpty or CodeBodyMalformed, or for the header line of CSV
-	// and TSV CodeUnknownColumn or CodeDuplicateColumn.
-	Code    string
+	// and TSV CodeUnknownColumn, CodeColumnNotAllowed or CodeDuplicateColumn.
+	Code string
+	// Column is the column that a header line is at fault with, else "".
+	Column  string
 	Message string
 }
 

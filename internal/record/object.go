@@ -103,10 +103,11 @@ func (d *Decoder) admit(column int) bool {
 	case hasBit(d.sent, column):
 		d.refuse(column, CodeDuplicateColumn, "stands more than once")
 		return false
+	// The grant is asked first: who has none for a column is told nothing of it.
+	case d.access[column] != accessGranted && !d.granted(column):
+		d.blame(NotAllowed(d.table.columns[column].Name))
 	case f.computed:
 		d.refuse(column, CodeColumnComputed, "is computed by ClickHouse and cannot be sent")
-	case d.access[column] != accessGranted && !d.granted(column):
-		d.refuse(column, CodeColumnNotAllowed, "may not be sent by this role")
 	}
 	setBit(d.sent, column)
 	return true

@@ -163,7 +163,7 @@ func TestWritesDropCachedResults(t *testing.T) {
 	assert.Equal(t, `[{"n":0}]`, s.cached(ask))
 	require.Equal(t, http.StatusOK, s.opsSQL("INSERT INTO pages (event_id) VALUES ('1')").status)
 	assert.Equal(t, `[{"n":1}]`, s.cached(ask))
-	require.Equal(t, http.StatusOK, s.pipe("add?note=2").status)
+	require.Equal(t, http.StatusOK, s.do(http.MethodPost, "/v1/pipes/add?note=2", "").status)
 	assert.Equal(t, `[{"n":2}]`, s.cached(ask))
 	require.Equal(t, http.StatusOK, s.opsSQL("WITH 1 AS one SELECT one").status)
 	assert.Equal(t, "HIT", ask().header.Get("X-Cache"), "a read drops nothing")

@@ -139,7 +139,8 @@ func (d *driver) data() {
 		question{400, route + "?table=pages", `{"event_id":"a","nope":1}`, jsonBody("Accept", problemJSON)},
 		question{401, route + "?table=secrets", row, jsonBody(badToken()...)},
 		question{403, route + "?table=secrets", row, jsonBody()},
-		question{404, route + "?table=nowhere", row, jsonBody()},
+		question{403, route + "?table=nowhere", row, jsonBody()},
+		question{404, route + "?table=nowhere", row, jsonBody(operator()...)},
 		question{413, route + "?table=pages", strings.Repeat(" ", 16<<20+1), jsonBody()},
 		question{415, route + "?table=pages", row, nil},
 	)
@@ -168,7 +169,6 @@ func (d *driver) pipes() {
 	const route, top = "/v1/pipes/{name}", "/v1/pipes/top"
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		a := d.ask(method, route,
-			question{200, "/v1/pipes/add?id=" + method, "", nil},
 			question{200, top + "?least=1&int64=string", "", nil},
 		)
 		d.ask(method, route,
@@ -176,10 +176,13 @@ func (d *driver) pipes() {
 			question{400, top + "?least=many", "", nil},
 			question{401, "/v1/pipes/closed", "", badToken()},
 			question{403, "/v1/pipes/closed", "", nil},
-			question{404, "/v1/pipes/nothing", "", nil},
+			question{403, "/v1/pipes/nothing", "", nil},
+			question{404, "/v1/pipes/nothing", "", operator()},
 		)
 	}
+	d.ask(http.MethodGet, route, question{405, "/v1/pipes/add?id=1", "", nil})
 	d.ask(http.MethodPost, route,
+		question{200, "/v1/pipes/add?id=1", "", nil},
 		question{200, top, `{"least":2}`, nil},
 		question{413, top, strings.Repeat(" ", 1<<20+1), nil},
 		question{415, top, `{}`, []string{"Content-Encoding", "br"}},

@@ -82,7 +82,7 @@ func TestWritePipesRunEveryTime(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, "15", s.ch.Value(t, "SELECT count() FROM visits_log WHERE note = '"+name+"'"), name)
 	}
-	p := refused(t, s.pipe("broken?note=x"), http.StatusBadRequest, "clickhouse.rejected")
+	p := refused(t, s.do(http.MethodPost, "/v1/pipes/broken?note=x", ""), http.StatusBadRequest, "clickhouse.rejected")
 	assert.False(t, p.Retryable)
 }
 
@@ -93,7 +93,7 @@ func TestWritePipesAreNeverRetryable(t *testing.T) {
 	s.adopt(pipesFile("visit", `"sql":"INSERT INTO visits_log SELECT {{note}}",`+textParameter, "read", `"sql":"SELECT 1 AS one"`))
 	s.proxy().Set(clickhousetest.ResetBeforeBody())
 	for call, retryable := range map[string]bool{"visit?note=x": false, "read": true} {
-		a := s.pipe(call)
+		a := s.do(http.MethodPost, "/v1/pipes/"+call, "")
 		require.GreaterOrEqual(t, a.status, 500, a.body)
 		assert.Equal(t, retryable, decode[problem](t, a).Retryable, call)
 		if !retryable {
@@ -247,7 +247,8 @@ func TestPipeRoles(t *testing.T) {
 		refused(t, s.pipe(name, "Authorization", "Bearer x.y.z"), http.StatusUnauthorized, "auth.token_invalid")
 	}
 	refused(t, s.pipe("nobodys", as(t, "analyst")...), http.StatusForbidden, "auth.forbidden")
-	refused(t, s.pipe("none"), http.StatusNotFound, "pipe.unknown")
+	refused(t, s.pipe("none"), http.StatusForbidden, "auth.forbidden")
+	refused(t, s.pipe("none", as(t, "admin")...), http.StatusNotFound, "pipe.unknown")
 	refused(t, s.do(http.MethodDelete, "/v1/pipes/mine", ""), http.StatusMethodNotAllowed, "method.not_allowed")
 
 	s.writeFile("policies.json", `{}`)

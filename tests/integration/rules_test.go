@@ -186,7 +186,7 @@ func TestCallerFiltersCannotWidenTheRowFilter(t *testing.T) {
 	assert.Empty(t, s.rows("pages", filter("page", "eq", `") OR (1=1) OR (org='`), birch...))
 	assert.Empty(t, s.rows("pages", filter("org", "eq", "cedar"), birch...))
 	assert.Equal(t, []string{"b1"}, ids(t, s.rows("pages", filter("page", "neq", `') OR 1 OR ('`), birch...)))
-	refused(t, s.query("pages", filter("org) OR (1=1", "eq", "x"), birch...), http.StatusBadRequest, "query.invalid")
+	refused(t, s.query("pages", filter("org) OR (1=1", "eq", "x"), birch...), http.StatusForbidden, "query.column_not_allowed")
 	refused(t, s.query("pages", filter("page", "eq OR 1", "x"), birch...), http.StatusBadRequest, "query.invalid")
 	for _, injected := range []string{"birch' OR '1'='1", "birch') OR 1 --", `birch\' OR 1 --`, "{p0:String}", "%", "birch\x00"} {
 		assert.Empty(t, s.rows("pages", `{"columns":["event_id"]}`, of(t, "analyst", jwt.MapClaims{"org": injected})...), injected)
