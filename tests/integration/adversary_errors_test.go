@@ -31,7 +31,7 @@ func TestAdversaryErrorTexts(t *testing.T) {
 		},
 		"TOO_MANY_ROWS, a cap":         func(h ...string) answer { return s.query("vault", `{"columns":["n"]}`, h...) },
 		"CANNOT_PARSE_TEXT, a pipe":    func(h ...string) answer { return s.pipe("p?n=1", h...) },
-		"CANNOT_PARSE_TEXT, a writing": func(h ...string) answer { return s.pipe("w", h...) },
+		"CANNOT_PARSE_TEXT, a writing": func(h ...string) answer { return s.do(http.MethodPost, "/v1/pipes/w", "", h...) },
 	} {
 		a := ask(analyst...)
 		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", name, a.body)
