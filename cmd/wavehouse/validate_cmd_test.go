@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -116,4 +117,33 @@ func TestValidateAgainst(t *testing.T) {
 	_, talk, code = command(t, []string{"WH_CH_PASSWORDS_FILE=/nowhere/at/all"}, "validate", "--against", ch.HTTPAddr(), dir)
 	assert.Equal(t, exitFailure, code)
 	assert.Contains(t, talk, "clickhouse.passwords_file")
+}
+
+// A column that a role may not read is readable in what is made from it, which
+// only ClickHouse's own definitions tell.
+func TestValidateAgainstWarnsOfWhatIsMadeFromDeniedColumns(t *testing.T) {
+	ch := clickhousetest.Start(t)
+	ch.Exec(t,
+		"CREATE TABLE events (id String, org String, ip String, short String ALIAS substring(ip, 1, 3), net String MATERIALIZED upper(`short`), day String DEFAULT concat('ip', id)) ENGINE = MergeTree ORDER BY id",
+		"CREATE VIEW visits AS SELECT id, org, lower(ip) AS seen FROM events",
+		"CREATE VIEW everyone AS SELECT * FROM visits",
+		"CREATE MATERIALIZED VIEW counted ENGINE = MergeTree ORDER BY org AS SELECT org, count() AS n FROM events GROUP BY org")
+	dir := settingsOf(t, map[string]string{
+		"config.json": fmt.Sprintf(`{"clickhouse": {"database": %q}}`, ch.Database),
+		"roles.json":  `{"roles": ["viewer", "analyst"]}`,
+		"policies.json": `{"tables": {
+			"events": {"viewer": {"select": {"deny_columns": ["ip"]}}, "analyst": {"select": {"filter": {"org": {"_eq": "{{ jwt.org }}"}}}}},
+			"visits": {"viewer": {"select": {}}, "analyst": {"select": {"filter": {"org": {"_eq": "{{ jwt.org }}"}}}}},
+			"everyone": {"viewer": {"select": {}}},
+			"counted": {"viewer": {"select": {}}, "analyst": {"select": {}}}}}`,
+	})
+	out, talk, code := command(t, nil, "validate", "--against", ch.HTTPAddr(), dir)
+	assert.Zero(t, code, talk)
+	assert.Equal(t, []string{
+		`policies.json: warning: tables.counted.analyst.select: the view "counted" reads "events" without the role's row filter there`,
+		`policies.json: warning: tables.events.viewer.select: the role may not read the column "ip" of "events", and reads the column "short", which is made from it`,
+		`policies.json: warning: tables.events.viewer.select: the role may not read the column "ip" of "events", and reads the column "net", which is made from it`,
+		`policies.json: warning: tables.everyone.viewer.select: the role may not read the column "ip" of "events", and reads the view "everyone", which is made from it`,
+		`policies.json: warning: tables.visits.viewer.select: the role may not read the column "ip" of "events", and reads the view "visits", which is made from it`,
+	}, strings.Split(strings.TrimSpace(out), "\n"))
 }

@@ -53,24 +53,59 @@ func CheckAgainst(
 }
 
 func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, password string) ([]settings.Finding, error) {
-	discovered, err := Discover(ctx, snapshot, addr, password)
-	if err != nil {
+	var found *schema.Catalogue
+	var selects map[string]string
+	if err := ask(ctx, snapshot, addr, password, func(ctx context.Context, pools *clickhouse.Pools) (err error) {
+		if found, err = schema.Discover(ctx, pools, snapshot.Tenant); err != nil {
+			return err
+		}
+		selects, err = readSelects(ctx, pools, snapshot.Tenant)
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	columns := map[string][]string{}
-	for _, table := range discovered.Tables() {
+	columns, sources := map[string][]string{}, map[string]settings.Sources{}
+	for _, table := range found.Tables() {
+		made := settings.Sources{Expressions: map[string]string{}, Select: selects[table.Name]}
 		names := []string{}
 		for _, column := range table.Columns {
 			names = append(names, column.Name)
+			made.Expressions[column.Name] = column.DefaultExpression
 		}
-		columns[table.Name] = names
+		columns[table.Name], sources[table.Name] = names, made
 	}
-	return settings.Against(snapshot, columns), nil
+	return append(settings.Against(snapshot, columns), settings.Derived(snapshot, columns, sources)...), nil
+}
+
+// readSelects reads the SELECTs of the views by their names.
+func readSelects(ctx context.Context, pools *clickhouse.Pools, id tenant.ID) (map[string]string, error) {
+	pool, err := pools.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	selects := map[string]string{}
+	const query = "SELECT name, as_select FROM system.tables WHERE database = currentDatabase() AND as_select != ''"
+	if err := pool.EachRow(ctx, query, 2, func(row []string) error {
+		selects[row[0]] = row[1]
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the views: %w", err)
+	}
+	return selects, nil
 }
 
 // Discover reads the tables of a tenant's database once, as the tenant's own
 // user, from the ClickHouse at addr, as CheckAgainst does.
-func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password string) (*schema.Catalogue, error) {
+func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password string) (found *schema.Catalogue, err error) {
+	err = ask(ctx, snapshot, addr, password, func(ctx context.Context, pools *clickhouse.Pools) (err error) {
+		found, err = schema.Discover(ctx, pools, snapshot.Tenant)
+		return err
+	})
+	return found, err
+}
+
+// ask lends pools that reach a tenant's ClickHouse at addr.
+func ask(ctx context.Context, snapshot *settings.Snapshot, addr, password string, question func(ctx context.Context, pools *clickhouse.Pools) error) error {
 	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
 	defer cancel()
 	pools := clickhouse.NewPools(clickhouse.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -78,13 +113,12 @@ func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password s
 	id := snapshot.Tenant
 	config := poolConfig(pointedAt(snapshot.Config.ClickHouse, addr), "--against", password)
 	if err := pools.Reconcile(map[tenant.ID]clickhouse.Config{id: config})[id]; err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", id, err)
+		return fmt.Errorf("tenant %s: %w", id, err)
 	}
-	discovered, err := schema.Discover(ctx, pools, id)
-	if err != nil {
-		return nil, fmt.Errorf("tenant %s: %w", id, err)
+	if err := question(ctx, pools); err != nil {
+		return fmt.Errorf("tenant %s: %w", id, err)
 	}
-	return discovered, nil
+	return nil
 }
 
 // pointedAt is the tenant's ClickHouse with another address: a host, or host:port with

@@ -28,6 +28,9 @@ func (g *SelectGrant) Allows(column string) bool { return g.columns.allows(colum
 // may get as well: only then is a column that is not there called unknown.
 func (g *SelectGrant) EveryColumn() bool { return g.columns.every() }
 
+// Filtered reports whether the grant has a row filter.
+func (g *SelectGrant) Filtered() bool { return g.filter != nil }
+
 // MaxRows is the most rows of one answer; zero is no cap.
 func (g *SelectGrant) MaxRows() int { return g.maxRows }
 

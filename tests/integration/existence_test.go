@@ -70,7 +70,9 @@ func TestColumnsAreNotToldWithoutAGrant(t *testing.T) {
 	for _, role := range []string{"writer", "analyst"} {
 		for there, absent := range map[string]string{"secret": "sicret", "made": "mode"} {
 			for _, body := range []string{`{"event_id":"1","%":"x"}`, `{"%":"x","event_id":"1"}`, `{"event_id":"1","%":{"a":[1]}}`, `[{"event_id":"1","%":null}]`} {
-				ask := func(name string) answer { return s.ingest("pages", strings.ReplaceAll(body, "%", name), as(t, role)...) }
+				ask := func(name string) answer {
+					return s.ingest("pages", strings.ReplaceAll(body, "%", name), as(t, role)...)
+				}
 				assert.Equal(t, visible(ask(there)), strings.ReplaceAll(visible(ask(absent)), absent, there), "%s: %s", role, body)
 			}
 			csv := func(name string) answer {
@@ -84,7 +86,9 @@ func TestColumnsAreNotToldWithoutAGrant(t *testing.T) {
 			`{"columns":["%"]}`, `{"select_all":true,"order_by":[{"column":"%"}]}`, `{"aggregations":[{"fn":"max","column":"%"}]}`, `{"columns":["page"],"filters":[{"column":"%","op":"like","value":"x"}]}`,
 			`{"aggregations":[{"fn":"count"}],"group_by":["%"]}`, `{"columns":["page"],"time_range":{"column":"%","since":"1h"}}`, `{"columns":["page"],"time_bucket":{"column":"%","every":"1h"}}`,
 		} {
-			ask := func(name string) answer { return s.query("pages", strings.ReplaceAll(body, "%", name), as(t, "viewer")...) }
+			ask := func(name string) answer {
+				return s.query("pages", strings.ReplaceAll(body, "%", name), as(t, "viewer")...)
+			}
 			alike(t, ask(there), ask(absent), there, absent)
 		}
 	}
