@@ -64,6 +64,11 @@ type validateOptions struct {
 
 func validate(ctx context.Context, t *terminal, o validateOptions) error {
 	report := judge(o)
+	key, err := tokenKeys(t)
+	if err != nil {
+		return err
+	}
+	report.TellApart(key)
 	var unchecked error
 	if o.against != "" {
 		unchecked = checkAgainst(ctx, t, &report, o.against)
@@ -87,13 +92,36 @@ func judge(o validateOptions) settings.Report {
 	return settings.Validate(o.dir)
 }
 
+// tokenKeys says which tenants' tokens are verified by the same secret, by the
+// variables of the boot configuration. Without any of them the server may have
+// one secret for all.
+func tokenKeys(t *terminal) (settings.TokenKey, error) {
+	all, file := lookup(t.env, "WH_AUTH_JWT_SECRET"), lookup(t.env, "WH_AUTH_JWT_SECRETS_FILE")
+	if all == "" {
+		all = "one secret for all"
+	}
+	var own map[tenant.ID]config.Secret
+	if file != "" {
+		var err error
+		if own, err = settings.Secrets("auth.jwt_secrets_file", file); err != nil {
+			return nil, err
+		}
+	}
+	return func(id tenant.ID) string {
+		if secret, ok := own[id]; ok {
+			return secret.Reveal()
+		}
+		return all
+	}, nil
+}
+
 // checkAgainst adds to the report what a live ClickHouse says about the tenants
 // that have no error.
 func checkAgainst(ctx context.Context, t *terminal, report *settings.Report, addr string) error {
 	var named map[tenant.ID]config.Secret
 	if file := lookup(t.env, "WH_CH_PASSWORDS_FILE"); file != "" {
 		var err error
-		if named, err = settings.Passwords(file); err != nil {
+		if named, err = settings.Secrets("clickhouse.passwords_file", file); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,7 @@ func TestValidateAgainst(t *testing.T) {
 	ch := clickhousetest.Start(t)
 	ch.Exec(t, "CREATE TABLE events (id String, org String, ip String) ENGINE = MergeTree ORDER BY id")
 	tenant := func(database, user, more string) map[string]string {
-		return map[string]string{"config.json": fmt.Sprintf(`{"clickhouse": {"database": %q, "username": %q%s}}`, database, user, more)}
+		return map[string]string{"config.json": fmt.Sprintf(`{"auth": {"tenant_claim": "tenant"}, "clickhouse": {"database": %q, "username": %q%s}}`, database, user, more)}
 	}
 	empty := ch.Database + "_empty"
 	ch.Exec(t, "CREATE DATABASE "+empty)

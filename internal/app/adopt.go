@@ -16,6 +16,7 @@ import (
 // Steps of an adoption that can fail, as GET /v1/ops/tenants names them.
 const (
 	stepPasswords = "clickhouse_passwords"
+	stepTokenKeys = "jwt_secrets"
 	stepPool      = "clickhouse_pool"
 	stepBudget    = "queue_budget"
 )
@@ -44,6 +45,7 @@ func (a *App) adopt(ctx context.Context, _ map[tenant.ID]*settings.Snapshot) {
 		specs[id] = schema.Spec{RefreshInterval: snapshot.Config.Schema.RefreshInterval}
 	}
 	a.schemas.Reconcile(specs)
+	a.adoptTokenKeys(snapshots, failures)
 	a.auth.Reconcile(snapshots)
 	a.limits.Reconcile(limitConfigs(snapshots))
 	a.adoptDedupe(ctx, snapshots, failures)
@@ -62,6 +64,24 @@ func (a *App) adoptPools(snapshots map[tenant.ID]*settings.Snapshot, failures *f
 	for id, err := range a.pools.Reconcile(a.poolConfigs(snapshots)) {
 		failures.add(id, stepPool, "cannot give the tenant its ClickHouse pool", err)
 	}
+}
+
+// adoptTokenKeys reads the secrets of tokens again. Over a nested directory that
+// was tried before its tenants were judged.
+func (a *App) adoptTokenKeys(snapshots map[tenant.ID]*settings.Snapshot, failures *failures) {
+	if err := a.tokenKeys.reload(); err != nil {
+		a.logger.Error("keeping the secrets of tokens read before", "error", err)
+		for id := range snapshots {
+			failures.note(id, stepTokenKeys, err)
+		}
+	}
+}
+
+// readTokenKeys reads the secrets of tokens again and says which tenants have the
+// same. A file that cannot be read is reported by the adoption.
+func (a *App) readTokenKeys() settings.TokenKey {
+	_ = a.tokenKeys.reload()
+	return a.tokenKeys.print
 }
 
 func (a *App) poolConfigs(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]clickhouse.Config {

@@ -55,7 +55,8 @@ type App struct {
 	backends
 	registry  *settings.Registry
 	pools     *clickhouse.Pools
-	passwords *passwords
+	passwords *secrets // of ClickHouse
+	tokenKeys *secrets
 	auth      *auth.Authenticator
 	schemas   *schema.Store
 	gate      *ingest.Gate
@@ -92,7 +93,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.tracing, err = telemetry.NewTracing(ctx, traceOptions(o)); err != nil {
 		return nil, fmt.Errorf("start tracing: %w", err)
 	}
-	if a.passwords, err = newPasswords(o.Config.ClickHouse); err != nil {
+	if a.passwords, err = newSecrets(o.Config.ClickHouse.Password, "clickhouse.passwords_file", o.Config.ClickHouse.PasswordsFile); err != nil {
+		return nil, err
+	}
+	if a.tokenKeys, err = newSecrets(o.Config.Auth.JWTSecret, "auth.jwt_secrets_file", o.Config.Auth.JWTSecretsFile); err != nil {
 		return nil, err
 	}
 	a.pools = clickhouse.NewPools(clickhouse.Options{
@@ -101,6 +105,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.schemas = schema.New(schema.Options{Pools: a.pools, Logger: component(o.Logger, "schema"), Metrics: a.metrics})
 	if a.registry, err = settings.NewRegistry(o.Config.Settings.Dir, settings.Options{
 		Logger: component(o.Logger, "settings"), Metrics: a.metrics, FoldCase: foldsCase(o.Config.DataDir),
+		Keys: a.readTokenKeys,
 	}); err != nil {
 		return nil, o.Config.Blame("settings.dir", err)
 	}
@@ -158,7 +163,7 @@ func (a *App) buildPipeline() {
 
 func (a *App) buildAPI(o Options) {
 	a.auth = auth.New(auth.Options{
-		OperatorKey: o.Config.Auth.OperatorKey.Reveal(), JWTSecret: o.Config.Auth.JWTSecret.Reveal(),
+		OperatorKey: o.Config.Auth.OperatorKey.Reveal(), Secret: a.tokenKeys.of,
 		Logger: component(o.Logger, "auth"), Metrics: a.metrics,
 	})
 	options := api.Options{

@@ -28,6 +28,9 @@ type Options struct {
 	// JWTSecret verifies the tokens of tenants without a key set; "" means that
 	// none of those is valid.
 	JWTSecret string
+	// Secret returns the secret of a tenant, in place of JWTSecret; nil is
+	// JWTSecret for all.
+	Secret func(id tenant.ID) string
 	// Fetching says how key sets are fetched.
 	Fetching Fetching
 	// Logger is where wrong operator keys and key sets are reported; nil is
@@ -43,7 +46,7 @@ type Options struct {
 type Authenticator struct {
 	operatorKey [sha256.Size]byte
 	hasOperator bool
-	secret      []byte
+	secret      func(id tenant.ID) string
 	logger      *slog.Logger
 	now         func() time.Time
 	failures    prometheus.Counter
@@ -59,10 +62,13 @@ func New(o Options) *Authenticator {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Secret == nil {
+		o.Secret = func(tenant.ID) string { return o.JWTSecret }
+	}
 	a := &Authenticator{
 		operatorKey: sha256.Sum256([]byte(o.OperatorKey)),
 		hasOperator: o.OperatorKey != "",
-		secret:      []byte(o.JWTSecret),
+		secret:      o.Secret,
 		logger:      o.Logger,
 		now:         o.Now,
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
@@ -96,11 +102,11 @@ func (a *Authenticator) Reconcile(snapshots map[tenant.ID]*settings.Snapshot) {
 		}
 	}
 	added := a.keyring.reconcile(wanted, time.Now())
-	if len(a.secret) == 0 {
-		return
-	}
 	for _, address := range added {
-		tenants := wanted[address]
+		tenants := slices.DeleteFunc(slices.Clone(wanted[address]), func(id tenant.ID) bool { return a.secret(id) == "" })
+		if len(tenants) == 0 {
+			continue
+		}
 		a.logger.Warn("these tenants' tokens are verified by auth.jwks_url alone; auth.jwt_secret is not used for them",
 			"url", shown(address), "tenants", tenants[:min(len(tenants), maxLogged)])
 	}

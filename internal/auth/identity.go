@@ -31,6 +31,9 @@ type Identity struct {
 	// Role is the role in the token, "" without one. The policy may map "" to
 	// its default role.
 	Role string
+	// Subject is the claim that tells callers of one role apart
+	// (auth.subject_claim), "" without one.
+	Subject string
 	// Claims are those of a valid token, numbers as json.Number; nil without
 	// one. They are shared and must not be changed.
 	Claims map[string]any
@@ -38,7 +41,8 @@ type Identity struct {
 	// ErrTokenExpired. A request that is refused later is then 401, not 403.
 	TokenErr error
 	// Expires is the moment from which the token no longer counts, the leeway
-	// included; zero when it never expires or there is none.
+	// included, by its exp or by its age; zero when it never expires or there is
+	// none.
 	Expires time.Time
 }
 

@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/settings"
 )
 
@@ -27,10 +28,11 @@ type verifier struct {
 	secret []byte
 }
 
-// generation changes with the keys; zero is the secret, which never changes.
+// generation changes with the keys, or with the secret.
 func (v verifier) generation() uint64 {
 	if v.keys == nil {
-		return 0
+		sum := sha256.Sum256(v.secret)
+		return binary.BigEndian.Uint64(sum[:])
 	}
 	return v.keys.generation
 }
@@ -64,10 +66,11 @@ func (a *Authenticator) token(ctx context.Context, text string, snap *settings.S
 	if snap.Config.Auth.JWKSURL != "" {
 		return a.byKeySet(ctx, text, snap)
 	}
-	if len(a.secret) == 0 {
+	secret := a.secret(snap.Tenant)
+	if secret == "" {
 		return Identity{TokenErr: ErrTokenInvalid}, nil
 	}
-	id, _ := a.verify(text, snap, verifier{secret: a.secret})
+	id, _ := a.verify(text, snap, verifier{secret: []byte(secret)})
 	return id, nil
 }
 
@@ -95,25 +98,27 @@ func (a *Authenticator) byKeySet(ctx context.Context, text string, snap *setting
 // verify returns who the token says is calling. unknown means that none of the
 // keys could have signed it, so that others might have.
 func (a *Authenticator) verify(text string, snap *settings.Snapshot, v verifier) (id Identity, unknown bool) {
-	name := nameOf(snap.Tenant, text)
-	if id, ok := a.verified.get(name, snap.Config.Auth, v.generation(), a.now()); ok {
+	name, generation, auth := nameOf(snap.Tenant, text), v.generation(), snap.Config.Auth
+	if id, ok := a.verified.get(name, auth, generation, a.now()); ok {
 		return id, false
 	}
 	claims := jwt.MapClaims{}
-	token, err := a.parser(snap.Config.Auth, v.algorithms()).ParseWithClaims(text, claims, v.find)
+	token, err := a.parser(auth, v.algorithms()).ParseWithClaims(text, claims, v.find)
 	if err != nil {
 		return Identity{TokenErr: tokenError(err)}, isUnknown(token, err)
 	}
 	if err := checkClaims(text, claims); err != nil {
 		return Identity{TokenErr: err}, false
 	}
-	id = Identity{Claims: claims, Role: role(claims, snap.Config.Auth.RoleClaim)}
-	if exp, err := claims.GetExpirationTime(); err == nil && exp != nil {
-		id.Expires = exp.Add(leeway)
+	if !names(claims, auth.TenantClaim, snap.Tenant) {
+		return Identity{TokenErr: fmt.Errorf("%w: it is not this tenant's", ErrTokenInvalid)}, false
 	}
-	a.verified.put(name, verifiedToken{
-		identity: id, auth: snap.Config.Auth, generation: v.generation(),
-	}, verifiedCost(text))
+	expires, err := lifetime(claims, auth, a.now())
+	if err != nil {
+		return Identity{TokenErr: err}, false
+	}
+	id = Identity{Claims: claims, Role: role(claims, auth.RoleClaim), Subject: subject(claims, auth.SubjectClaim), Expires: expires}
+	a.verified.put(name, verifiedToken{identity: id, auth: auth, generation: generation}, verifiedCost(text))
 	return id, false
 }
 
@@ -167,11 +172,4 @@ func tokenError(err error) error {
 		return ErrTokenExpired
 	}
 	return ErrTokenInvalid
-}
-
-// role reads the role claim; anything but a string is no role.
-func role(claims map[string]any, path claim.Path) string {
-	value, _ := path.Lookup(claims)
-	name, _ := value.(string)
-	return name
 }

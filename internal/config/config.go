@@ -93,8 +93,9 @@ type ClickHouse struct {
 
 // Auth holds the secrets that establish who calls.
 type Auth struct {
-	JWTSecret   Secret `json:"jwt_secret"`
-	OperatorKey Secret `json:"operator_key"`
+	JWTSecret      Secret `json:"jwt_secret"`
+	JWTSecretsFile string `json:"jwt_secrets_file"` // "" none; a JSON object of tenant to secret
+	OperatorKey    Secret `json:"operator_key"`
 }
 
 // Log says what is logged and how.

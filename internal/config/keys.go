@@ -42,6 +42,8 @@ var fields = []spec.Field{
 		Doc: "The most connections of all ClickHouse pools together; 0 is no ceiling."},
 	{Key: "auth.jwt_secret", Env: "WH_AUTH_JWT_SECRET",
 		Doc: "The key of HMAC tokens (HS256, HS384, HS512); empty accepts none."},
+	{Key: "auth.jwt_secrets_file", Env: "WH_AUTH_JWT_SECRETS_FILE",
+		Doc: "A JSON file, an object of tenant to the key of its HMAC tokens, read again on every settings reload. A tenant that it does not name has `auth.jwt_secret`."},
 	{Key: "auth.operator_key", Env: "WH_AUTH_OPERATOR_KEY",
 		Doc: "The key that gives full access to data and operations of every tenant; empty turns it off."},
 	{Key: "log.level", Env: "WH_LOG_LEVEL", Default: "info", OneOf: []string{"debug", "info", "warn", "error"},

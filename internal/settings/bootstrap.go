@@ -25,6 +25,8 @@ type Preset struct {
 	open     bool
 	addr     string
 	httpPort int
+	// tenantClaim is the claim that says whose a token is, "" asks for none.
+	tenantClaim string
 }
 
 // Closed is the preset of `wavehouse bootstrap`: no policy, so everyone is
@@ -71,6 +73,7 @@ func BootstrapTenant(dir string, id tenant.ID, p Preset) ([]string, error) {
 			return nil, fmt.Errorf("%q holds %s: a settings directory is flat or nested, never both", dir, name)
 		}
 	}
+	p.tenantClaim = "tenant"
 	return Bootstrap(TenantDir(dir, ShapeNested, id), p)
 }
 
@@ -106,7 +109,16 @@ func (p Preset) write(name, path string) error {
 	if err != nil {
 		return err
 	}
-	values := strings.NewReplacer(`"{{addr}}"`, string(addr), `"{{http_port}}"`, strconv.Itoa(p.httpPort))
+	auth := `{
+    "require_exp": true
+  }`
+	if p.tenantClaim != "" {
+		auth = `{
+    "require_exp": true,
+    "tenant_claim": "` + p.tenantClaim + `"
+  }`
+	}
+	values := strings.NewReplacer(`"{{auth}}"`, auth, `"{{addr}}"`, string(addr), `"{{http_port}}"`, strconv.Itoa(p.httpPort))
 	_, err = values.WriteString(f, string(text))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		_ = os.Remove(path)

@@ -28,7 +28,9 @@ func TestBootstrapFailsClosed(t *testing.T) {
 	assert.Empty(t, errorsOf(r.Findings))
 	s := r.Tenants[tenant.Default]
 	assert.False(t, s.Policy.Adopted())
-	assert.Equal(t, DefaultConfig(), s.Config)
+	config := DefaultConfig()
+	config.Auth.RequireExp = true
+	assert.Equal(t, config, s.Config)
 }
 
 func TestBootstrapPermissive(t *testing.T) {

@@ -61,6 +61,11 @@ type Auth struct {
 	RoleClaim claim.Path `json:"role_claim"`
 	Issuer    string     `json:"issuer"`   // "" accepts any
 	Audience  string     `json:"audience"` // "" accepts any
+	// TenantClaim is "" where tokens need not say whose they are.
+	TenantClaim  claim.Path    `json:"tenant_claim"`
+	SubjectClaim claim.Path    `json:"subject_claim"`
+	RequireExp   bool          `json:"require_exp"`
+	MaxTokenAge  time.Duration `json:"max_token_age"` // 0 is no bound
 }
 
 // Dedupe says which ids are remembered, and for how long.

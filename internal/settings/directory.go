@@ -37,6 +37,16 @@ type state struct {
 	// findings are those that reject it, or the warnings of a served one.
 	findings []Finding
 	outcome  string // of the content that was judged
+	// itself is the state of a tenant that is rejected for what others are.
+	itself *state
+}
+
+// alone is the state without regard to other tenants.
+func (s state) alone() state {
+	if s.itself != nil {
+		return *s.itself
+	}
+	return s
 }
 
 // reading is what one reading of the directory found.
@@ -189,6 +199,7 @@ func (d directory) folder(id, twin tenant.ID, before state) (now state, present 
 // judge compiles what was read, unless it is what was judged before.
 func (d directory) judge(id tenant.ID, c content, before state, nested bool) state {
 	now := state{outcome: c.outcome()}
+	before = before.alone()
 	if before.outcome == now.outcome {
 		return before
 	}

@@ -34,6 +34,16 @@ type Options struct {
 	// names takes "A" and "a" for the same. In a nested directory folders whose
 	// names differ only by case are then rejected, each of them.
 	FoldCase bool
+	// Keys is asked before each judgement of a nested directory; tenants that
+	// take each other's tokens are rejected by it. Nil takes that for good.
+	Keys func() TokenKey
+}
+
+func (o Options) keys() TokenKey {
+	if o.Keys == nil {
+		return nil
+	}
+	return o.Keys()
 }
 
 func (o Options) withDefaults() Options {
@@ -99,6 +109,7 @@ func NewRegistry(dir string, o Options) (*Registry, error) {
 	r := &Registry{options: o, turn: make(chan struct{}, 1)}
 	r.directory = directory{path: dir, now: o.Now, foldCase: o.FoldCase}
 	found := r.directory.read(nil)
+	found.tellApart(o.keys())
 	findings := found.findings()
 	if len(found.faults) > 0 || servedOf(found.states) == 0 {
 		return nil, &FindingsError{Findings: findings}

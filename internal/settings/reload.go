@@ -51,6 +51,7 @@ func (r *Registry) reload(ctx context.Context, id *tenant.ID, asked bool) Reload
 func (r *Registry) reloadAll(ctx context.Context, asked bool) ReloadResult {
 	held := *r.tenants.Load()
 	found := r.directory.read(held)
+	found.tellApart(r.options.keys())
 	if unchanged := r.noted(found); unchanged && !asked {
 		return ReloadResult{Adopted: true}
 	}
@@ -90,6 +91,8 @@ func (r *Registry) reloadFolder(ctx context.Context, id tenant.ID) ReloadResult 
 	now, _ := r.directory.folder(id, twin, before)
 	states := maps.Clone(held)
 	states[id] = now
+	tellApart(states, r.options.keys(), &id)
+	now = states[id]
 	r.logChanged(map[tenant.ID]state{id: before}, map[tenant.ID]state{id: now})
 	r.adopt(ctx, states, now.findings)
 	return ReloadResult{Adopted: now.snapshot != nil, Findings: now.findings}

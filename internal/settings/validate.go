@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +36,17 @@ func (r Report) Lead(id tenant.ID, findings []Finding) []Finding {
 // Validate judges the directory without adopting anything.
 func Validate(dir string) Report {
 	return report(validator(dir).read(nil))
+}
+
+// TellApart adds to the report what Apart finds in a nested directory.
+func (r *Report) TellApart(key TokenKey) {
+	if r.Shape != ShapeNested {
+		return
+	}
+	found := Apart(r.Tenants, key)
+	for _, id := range slices.Sorted(maps.Keys(found)) {
+		r.Findings = append(r.Findings, r.Lead(id, []Finding{found[id]})...)
+	}
 }
 
 // ValidateTenant judges one tenant of the directory and reads no other's

@@ -33,7 +33,7 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 		"clickhouse": {"addr": "[::1]:9440", "protocol": "native", "http_port": 8443, "http_scheme": "https", "database": "d", "username": "u",
 			"query_timeout": 1.5, "max_open_conns": 3, "headers": {"X-Route": "a"},
 			"tls": {"enabled": true, "ca_file": "ca", "cert_file": "c", "key_file": "k", "server_name": "s"}},
-		"auth": {"role_claim": "app.role", "issuer": "i", "audience": "a"},
+		"auth": {"role_claim": "app.role", "issuer": "i", "audience": "a", "tenant_claim": ["https://x/y.z"], "subject_claim": "user.id", "require_exp": true, "max_token_age": "12h"},
 		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
 		"dlq": {"enabled": false, "tables": {"t": {"enabled": true}}},
 		"ingest": {"flush": {"max_rows": 5, "max_bytes": "1MiB", "max_wait": "20ms"},
@@ -52,7 +52,9 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 		QueryTimeout: 1500 * time.Millisecond, MaxOpenConns: 3, MaxIdleConns: 3, Headers: map[string]string{"X-Route": "a"},
 		TLS: TLS{Enabled: true, CAFile: "ca", CertFile: "c", KeyFile: "k", ServerName: "s"},
 	}, c.ClickHouse, "max_idle_conns follows max_open_conns")
-	assert.Equal(t, Auth{RoleClaim: "app.role", Issuer: "i", Audience: "a"}, c.Auth)
+	assert.Equal(t, Auth{
+		RoleClaim: "app.role", Issuer: "i", Audience: "a", TenantClaim: `"https://x/y.z"`, SubjectClaim: "user.id", RequireExp: true, MaxTokenAge: 12 * time.Hour,
+	}, c.Auth)
 	assert.Equal(t, Dedupe{IDField: "x", Retention: 0}, c.DedupeFor("t"))
 	assert.Equal(t, Dedupe{IDField: "id", RequireID: true, Retention: 168 * time.Hour}, c.DedupeFor("other"))
 	assert.True(t, c.DLQEnabled("t"))

@@ -53,7 +53,7 @@ type member struct {
 }
 
 func (w *isolation) member(id string, shared *clickhousetest.Server) *member {
-	m := &member{w: w, id: id, f: folder{ch: shared}, shared: shared != nil, state: served, auth: "{}", tokens: map[string]string{}, ledger: newLedger()}
+	m := &member{w: w, id: id, f: folder{ch: shared}, shared: shared != nil, state: served, auth: `{"tenant_claim":"tenant"}`, tokens: map[string]string{}, ledger: newLedger()}
 	if shared == nil {
 		m.f.ch = clickhousetest.Start(w.t)
 	}
@@ -66,7 +66,11 @@ func (w *isolation) member(id string, shared *clickhousetest.Server) *member {
 
 // claims are everybody's.
 func (m *member) claims(role string) jwt.MapClaims {
-	return jwt.MapClaims{"role": role, "sub": "someone"}
+	claims := jwt.MapClaims{"role": role, "sub": "someone", "tenant": m.id}
+	if m.id == "0" { // whose callers may work for others, too
+		claims["tenant"] = []string{"0", "acme", "acme2", "acme-2", "acme_2", "a", "birch", "cedar", "s1", "s2", "s3"}
+	}
+	return claims
 }
 
 // withIssuer makes a tenant that takes no tokens but those of its own issuer.

@@ -98,7 +98,9 @@ func (s *server) files(f folder) map[string]string {
 	}
 	text, err := json.Marshal(clickhouse)
 	require.NoError(s.t, err)
-	sections := map[string]json.RawMessage{"clickhouse": text, "ingest": json.RawMessage(`{"flush":{"max_wait":"50ms"}}`)}
+	sections := map[string]json.RawMessage{
+		"clickhouse": text, "ingest": json.RawMessage(`{"flush":{"max_wait":"50ms"}}`), "auth": json.RawMessage(`{"tenant_claim":"tenant"}`),
+	}
 	for key, value := range f.config {
 		sections[key] = json.RawMessage(value)
 	}
@@ -143,7 +145,7 @@ func from(id string, headers ...string) []string { return append(headers, "X-Ten
 func (s *server) awaitTenant(id string) {
 	s.t.Helper()
 	s.eventually(func() string {
-		a := s.query("pages", `{"select_all":true,"limit":1}`, from(id)...)
+		a := s.query("pages", `{"select_all":true,"limit":1}`, from(id, "X-Operator-Key", operatorKey)...)
 		return unless(a.status == http.StatusOK, id+": "+a.body)
 	})
 }
