@@ -30,21 +30,21 @@ func TestStatements(t *testing.T) {
 			  "group_by":["page"],"order_by":[{"column":"views","dir":"desc"},{"column":"page"}],"limit":100,"offset":20,
 			  "time_range":{"column":"ts","since":"1h","until":""},
 			  "time_bucket":{"column":"ts","every":"5m","alias":"t"}}`,
-			"SELECT wh.`page` AS `page`, toStartOfInterval(wh.`ts`, INTERVAL 300 SECOND, 'UTC') AS `t`, count() AS `views`, sum(wh.`n`) AS `sum_n`" +
+			"SELECT wh.`page` AS `page`, toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`), toInt64(300000)), 1000), 0, 'UTC') AS `t`, count() AS `views`, sum(wh.`n`) AS `sum_n`" +
 				" FROM `pages` AS wh WHERE wh.`n` > {p0:Int64} AND wh.`page` != {p1:String} AND wh.`ts` >= {p2:DateTime64(3, 'UTC')}" +
-				" GROUP BY toStartOfInterval(wh.`ts`, INTERVAL 300 SECOND, 'UTC'), wh.`page` ORDER BY count() DESC, wh.`page` ASC LIMIT 100 OFFSET 20 FORMAT JSONEachRow",
+				" GROUP BY toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`), toInt64(300000)), 1000), 0, 'UTC'), wh.`page` ORDER BY count() DESC, wh.`page` ASC LIMIT 100 OFFSET 20 FORMAT JSONEachRow",
 			params{"p0": "10", "p1": `/a\tb`, "p2": "2026-03-04 04:06:00.000"},
 		},
 		{
 			"a bucket without aggregations groups nothing", `{"columns":["n"],"time_bucket":{"column":"ts","every":"1d"}}`,
-			"SELECT wh.`n` AS `n`, toStartOfInterval(wh.`ts`, INTERVAL 1 DAY, 'UTC') AS `time_bucket` FROM `pages` AS wh LIMIT 1000 FORMAT JSONEachRow", params{},
+			"SELECT wh.`n` AS `n`, toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`), toInt64(86400000)), 1000), 0, 'UTC') AS `time_bucket` FROM `pages` AS wh LIMIT 1000 FORMAT JSONEachRow", params{},
 		},
 		{
 			"a bucket named like its column is what group_by and order_by mean",
 			`{"aggregations":[{"fn":"count"}],"time_bucket":{"column":"ts","every":"2w","alias":"ts"},"group_by":["ts"],"order_by":[{"column":"ts","dir":"asc"}]}`,
-			"SELECT toDateTime(toStartOfInterval(wh.`ts`, INTERVAL 2 WEEK, 'UTC'), 'UTC') AS `ts`, count() AS `count` FROM `pages` AS wh" +
-				" GROUP BY toDateTime(toStartOfInterval(wh.`ts`, INTERVAL 2 WEEK, 'UTC'), 'UTC')" +
-				" ORDER BY toDateTime(toStartOfInterval(wh.`ts`, INTERVAL 2 WEEK, 'UTC'), 'UTC') ASC LIMIT 1000 FORMAT JSONEachRow", params{},
+			"SELECT toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`) - 345600000, toInt64(1209600000)), 1000), 0, 'UTC') AS `ts`, count() AS `count` FROM `pages` AS wh" +
+				" GROUP BY toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`) - 345600000, toInt64(1209600000)), 1000), 0, 'UTC')" +
+				" ORDER BY toDateTime64(intDiv(reinterpretAsInt64(wh.`ts`) - positiveModulo(reinterpretAsInt64(wh.`ts`) - 345600000, toInt64(1209600000)), 1000), 0, 'UTC') ASC LIMIT 1000 FORMAT JSONEachRow", params{},
 		},
 		{
 			"every aggregation",

@@ -274,3 +274,71 @@ func TestTimesFinerThanTheirColumn(t *testing.T) {
 		}
 	}
 }
+
+// The start of a bucket is right for every time that a column can hold, not only
+// for those that a DateTime can.
+func TestBucketsOfAllTimes(t *testing.T) {
+	e := startEngine(t)
+	moments := []string{
+		"1900-01-01 00:00:00", "1955-06-01 12:34:56", "1958-03-01 00:00:00", "1969-12-28 23:59:59", "1969-12-31 23:59:59", "1970-01-01 00:00:00", "1970-01-04 23:59:59", "1970-01-05 00:00:00",
+		"2012-01-01 01:02:03", "2012-01-02 00:00:00", "2026-03-29 02:30:00", "2106-02-07 06:28:15", "2106-02-07 06:28:16", "2149-06-07 00:00:00", "2200-02-28 13:00:00", "2261-12-31 23:59:59",
+	}
+	e.Exec(t, "CREATE TABLE buckets (k UInt8, d Date, nd Nullable(Date), d32 Date32, nd32 Nullable(Date32), dt DateTime('UTC'), berlin DateTime('Europe/Berlin'), s DateTime64(0, 'UTC'), ms DateTime64(3, 'Asia/Kolkata'),"+
+		" ns DateTime64(9, 'UTC'), nns Nullable(DateTime64(9))) ENGINE = MergeTree ORDER BY k")
+	for i, m := range moments {
+		v := fmt.Sprintf("toDateTime64('%s', 9, 'UTC')", m)
+		d := fmt.Sprintf("toDate32('%s')", m[:10])
+		e.Exec(t, fmt.Sprintf("INSERT INTO buckets SELECT %d, if(%[3]s BETWEEN '1970-01-01' AND '2149-06-06', toDate(%[3]s), toDate('1970-01-01')), if(%[3]s BETWEEN '1970-01-01' AND '2149-06-06', toDate(%[3]s), NULL), %[3]s, %[3]s,"+
+			" if(%[2]s BETWEEN '1970-01-01' AND '2106-02-07', toDateTime(%[2]s), toDateTime(0)), if(%[2]s BETWEEN '1970-01-01' AND '2106-02-07', toDateTime(%[2]s), toDateTime(0)),"+
+			" %[2]s, addMilliseconds(%[2]s, 250), addNanoseconds(%[2]s, 1), addNanoseconds(%[2]s, 999999999)", i, v, d))
+	}
+	table := e.describe(t, "buckets")
+	stored := map[string]time.Time{}
+	for _, row := range e.Rows(t, "SELECT k, toString(d), toString(nd), toString(d32), toString(nd32), toString(dt), toString(toTimeZone(berlin, 'UTC')), toString(s), toString(toTimeZone(ms, 'UTC')), toString(ns), toString(toTimeZone(nns, 'UTC')) FROM buckets") {
+		for i, column := range []string{"d", "nd", "d32", "nd32", "dt", "berlin", "s", "ms", "ns", "nns"} {
+			text := row[i+1]
+			if text[0] < '0' || text[0] > '9' { // NULL
+				continue
+			}
+			at, err := time.Parse("2006-01-02 15:04:05.999999999", text)
+			if len(text) == len(time.DateOnly) {
+				at, err = time.Parse(time.DateOnly, text)
+			}
+			require.NoError(t, err)
+			stored[column+row[0]] = at
+		}
+	}
+	monday := time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	for _, column := range []string{"d", "nd", "d32", "nd32", "dt", "berlin", "s", "ms", "ns", "nns"} {
+		everies := map[string]time.Duration{"1d": day, "1w": 7 * day, "7d": 7 * day, "14d": 14 * day, "2w": 14 * day, "3d": 3 * day, "26w": 26 * 7 * day}
+		if !strings.Contains(column, "d") || column == "dt" {
+			everies["1s"], everies["7s"], everies["5m"], everies["1h"] = time.Second, 7*time.Second, 5*time.Minute, time.Hour
+		}
+		for every, length := range everies {
+			rows := e.rows(t, table, policy.OperatorSelect(), `{"columns":["k"],"time_bucket":{"column":"`+column+`","every":"`+every+`","alias":"t"},"order_by":[{"column":"k"}]}`)
+			require.Len(t, rows, len(moments))
+			for _, row := range rows {
+				var got struct {
+					K int
+					T *time.Time
+				}
+				require.NoError(t, json.Unmarshal([]byte(row), &got), row)
+				at, there := stored[column+fmt.Sprint(got.K)]
+				if !there {
+					assert.Nil(t, got.T)
+					continue
+				}
+				seconds, first := int64(length/time.Second), int64(0)
+				if length%(7*day) == 0 {
+					first = monday.Unix()
+				}
+				since := at.Unix() - first
+				want := time.Unix(at.Unix()-((since%seconds)+seconds)%seconds, 0).UTC()
+				assert.Equal(t, want, got.T.UTC(), "%s of %s by %s", column, at, every)
+			}
+		}
+	}
+	assert.Equal(t, []string{`{"t":"2011-12-26T00:00:00Z","count":1}`, `{"t":"2012-01-02T00:00:00Z","count":1}`}, e.rows(t, table, policy.OperatorSelect(),
+		`{"aggregations":[{"fn":"count"}],"time_bucket":{"column":"d","every":"1w","alias":"t"},"filters":[{"column":"k","op":"in","value":[8,9]}],"order_by":[{"column":"t"}]}`))
+}

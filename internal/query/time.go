@@ -3,7 +3,6 @@ package query
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -130,7 +129,7 @@ func (b *builder) timeBucket() *Error {
 	if dates && every%units.Day != 0 {
 		return invalid("time_bucket.every: the column %q holds dates, so it takes whole days such as 1d or 1w", excerpt.Of(t.Column))
 	}
-	b.bucket = output{name: t.Alias, sql: bucketSQL(col.sql, every)}
+	b.bucket = output{name: t.Alias, sql: bucketSQL(col, every)}
 	if t.Alias == "" {
 		b.bucket.name = defaultBucketAlias
 	}
@@ -141,20 +140,39 @@ func (b *builder) timeBucket() *Error {
 	return nil
 }
 
-// bucketSQL is the start of the interval in UTC, always a DateTime: of whole
-// weeks ClickHouse makes a Date, and weeks begin on Monday.
-func bucketSQL(column string, every time.Duration) string {
-	interval := func(unit string, length time.Duration) string {
-		return fmt.Sprintf("toStartOfInterval(%s, INTERVAL %s %s, 'UTC')", column, strconv.FormatInt(int64(every/length), 10), unit)
+// bucketSQL is the start of the interval in UTC. Whole weeks begin on Monday,
+// every other interval is counted from 1970. ClickHouse's own function is right
+// for what a DateTime can hold; beyond it the start is computed.
+func bucketSQL(col column, every time.Duration) string {
+	weeks := every%units.Week == 0
+	if col.typ.Kind == coltype.DateTime && !weeks {
+		length, unit := int64(every/time.Second), "SECOND"
+		if every%units.Day == 0 {
+			length, unit = int64(every/units.Day), "DAY"
+		}
+		return fmt.Sprintf("toStartOfInterval(%s, INTERVAL %d %s, 'UTC')", col.sql, length, unit)
 	}
-	switch {
-	case every%units.Week == 0:
-		return "toDateTime(" + interval("WEEK", units.Week) + ", 'UTC')"
-	case every%units.Day == 0:
-		return interval("DAY", units.Day)
+	count, seconds, step := "toInt64("+col.sql+")", "", time.Second
+	switch col.typ.Kind {
+	case coltype.Date, coltype.Date32:
+		seconds, step = " * 86400", units.Day
+	case coltype.DateTime64:
+		count, step = "reinterpretAsInt64("+col.sql+")", time.Duration(tick(col.typ.Precision))
 	}
-	return interval("SECOND", time.Second)
+	since := count
+	if weeks {
+		since += fmt.Sprintf(" - %d", firstMonday/step)
+	}
+	// A divisor without a sign would take that of the count away.
+	start := fmt.Sprintf("%s - positiveModulo(%s, toInt64(%d))", count, since, every/step)
+	if step < time.Second {
+		return fmt.Sprintf("toDateTime64(intDiv(%s, %d), 0, 'UTC')", start, int64(time.Second/step))
+	}
+	return "toDateTime64((" + start + ")" + seconds + ", 0, 'UTC')"
 }
+
+// firstMonday is the first one after the beginning of 1970.
+const firstMonday = 4 * units.Day
 
 // timeColumn checks a column that must hold dates or times.
 func (b *builder) timeColumn(clause, name string) (column, *Error) {
