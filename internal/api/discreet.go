@@ -24,7 +24,7 @@ var exceptionName = regexp.MustCompile(`\(([A-Z][A-Z0-9_]+)\)$`)
 // see all of it is told them.
 func (s *Server) discreet(h tenantHandler) tenantHandler {
 	return func(w http.ResponseWriter, r *http.Request, c *request) error {
-		err := h(w, r, c)
+		err := blameless(h(w, r, c))
 		var said *clickhouse.Error
 		if err == nil || c.unheld() || !errors.As(err, &said) {
 			return err
@@ -37,6 +37,21 @@ func (s *Server) discreet(h tenantHandler) tenantHandler {
 		s.Logger.DebugContext(r.Context(), "ClickHouse refused a query", slog.String("message", said.Message))
 		return &p
 	}
+}
+
+// accessDenied is ClickHouse's code for a right that its user lacks.
+const accessDenied = 497
+
+// blameless is the answer to a caller whose read our own user may not make: it is
+// the operator's fault, who finds the missing grant in the log as its cause, and no
+// refusal of the caller.
+func blameless(err error) error {
+	var said *clickhouse.Error
+	if !errors.As(err, &said) || said.Code != accessDenied {
+		return err
+	}
+	return problem(http.StatusBadGateway, "clickhouse.misconfigured", "the server's ClickHouse user lacks a grant for this; its operator finds in the log which").
+		because(err).with(map[string]any{"clickhouse_code": said.Code})
 }
 
 // refusalName tells of an exception what it is called and nothing else.

@@ -49,7 +49,11 @@ func (m *metrics) observe(kind string, took time.Duration, err error) {
 	of := m.served[kind]
 	of.seconds.Observe(took.Seconds())
 	if err != nil {
-		m.requests.WithLabelValues(kind, Classify(err).String()).Inc()
+		class := ClassifyRead(err) // as the answer says it
+		if kind == "insert" {
+			class = Classify(err)
+		}
+		m.requests.WithLabelValues(kind, class.String()).Inc()
 		return
 	}
 	of.requests.Inc()
