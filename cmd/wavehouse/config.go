@@ -21,12 +21,8 @@ or default. Secrets are masked. What is wrong is said as well, with exit code 1.
 		Args: cobra.NoArgs,
 	}
 	reference := cmd.Flags().Bool("reference", false, "print every key with its variable, default and meaning (Markdown)")
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		if *reference {
 			_, err := io.WriteString(t.out, config.Reference())
 			return err
@@ -35,7 +31,15 @@ or default. Secrets are masked. What is wrong is said as well, with exit code 1.
 		for _, warning := range warnings {
 			t.sayf("%s %s", t.yellow("warning:"), warning)
 		}
-		return errors.Join(boot.Effective(t.out, asJSON), err)
+		if *asJSON {
+			return errors.Join(t.json(boot.Effective()), err)
+		}
+		rows := [][]string{{"KEY", "VALUE", "ORIGIN"}}
+		for _, s := range boot.Effective() {
+			rows = append(rows, []string{s.Key, s.Value, string(s.Origin)})
+		}
+		t.table(rows)
+		return err
 	}
 	return cmd
 }

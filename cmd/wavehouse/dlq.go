@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -78,28 +77,24 @@ func newDLQList(t *terminal, flags opsFlags) *cobra.Command {
   wavehouse dlq list --table clicks --format json`,
 		Args: cobra.NoArgs,
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	table := cmd.Flags().String("table", "", "the table whose dead letters are listed, oldest first")
 	limit := cmd.Flags().Int("limit", 100, "how many to list, up to 1000")
 	cursor := cmd.Flags().String("cursor", "", "where to go on, as the list before says")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		client, err := flags.client(t.env)
 		if err != nil {
 			return err
 		}
 		if *table == "" {
-			return listTables(cmd.Context(), t, client, asJSON)
+			return listTables(cmd.Context(), t, client, *asJSON)
 		}
 		var page parkedPage
 		query := url.Values{"table": {*table}, "limit": {strconv.Itoa(*limit)}, "cursor": {*cursor}}
 		if err := client.ask(cmd.Context(), http.MethodGet, dlqRows, query, nil, &page); err != nil {
 			return err
 		}
-		return printPage(t, page, asJSON)
+		return printPage(t, page, *asJSON)
 	}
 	return cmd
 }
@@ -113,7 +108,7 @@ func listTables(ctx context.Context, t *terminal, client *opsClient, asJSON bool
 		return err
 	}
 	if asJSON {
-		return printJSON(t.out, stats)
+		return t.json(stats)
 	}
 	rows := [][]string{{"TABLE", "DEAD LETTERS"}}
 	for _, table := range slices.Sorted(maps.Keys(stats.Tables)) {
@@ -125,7 +120,7 @@ func listTables(ctx context.Context, t *terminal, client *opsClient, asJSON bool
 
 func printPage(t *terminal, page parkedPage, asJSON bool) error {
 	if asJSON {
-		return printJSON(t.out, page)
+		return t.json(page)
 	}
 	rows := [][]string{{"ID", "PARKED", "CODE", "ERROR", "ROW"}}
 	for _, row := range page.Rows {
@@ -167,13 +162,6 @@ func short(text string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-func printJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
-}
-
 func newDLQShow(t *terminal, flags opsFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show <id>",
@@ -181,12 +169,8 @@ func newDLQShow(t *terminal, flags opsFlags) *cobra.Command {
 		Example: `  wavehouse dlq show 1pzq8f2k-17`,
 		Args:    cobra.ExactArgs(1),
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		client, err := flags.client(t.env)
 		if err != nil {
 			return err
@@ -198,14 +182,14 @@ func newDLQShow(t *terminal, flags opsFlags) *cobra.Command {
 		if len(page.Rows) == 0 {
 			return errors.New("the server showed no row")
 		}
-		return printRow(t, page.Rows[0], asJSON)
+		return printRow(t, page.Rows[0], *asJSON)
 	}
 	return cmd
 }
 
 func printRow(t *terminal, row parkedRow, asJSON bool) error {
 	if asJSON {
-		return printJSON(t.out, row)
+		return t.json(row)
 	}
 	t.table([][]string{
 		{"id", printable(row.ID)}, {"table", printable(row.Table)}, {"code", printable(row.Code)}, {"error", printable(row.Error)},

@@ -98,14 +98,10 @@ ClickHouse refuses again becomes a dead letter again.`,
   wavehouse dlq replay --table clicks 1pzq8f2k-17 1pzq8f2k-18`,
 		Args: cobra.ArbitraryArgs,
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	which := addSelectFlags(cmd)
 	dry := cmd.Flags().Bool("dry-run", false, "check the rows and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		s, err := which.selector(ids)
 		if err != nil {
 			return err
@@ -118,7 +114,7 @@ ClickHouse refuses again becomes a dead letter again.`,
 		if s.All && !*which.yes && !s.DryRun && t.interactive && !t.confirm("Replay all dead letters of "+printable(s.Table)+"?") {
 			return errNotConfirmed
 		}
-		return replay(cmd.Context(), t, client, s, asJSON)
+		return replay(cmd.Context(), t, client, s, *asJSON)
 	}
 	return cmd
 }
@@ -151,7 +147,7 @@ func replay(ctx context.Context, t *terminal, client *opsClient, s selected, asJ
 
 func printReplay(t *terminal, sum replaySum, asJSON bool) error {
 	if asJSON {
-		if err := printJSON(t.out, sum); err != nil {
+		if err := t.json(sum); err != nil {
 			return err
 		}
 	} else {
@@ -183,13 +179,9 @@ needs --yes.`,
   wavehouse dlq discard --table clicks --all --yes`,
 		Args: cobra.ArbitraryArgs,
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	which := addSelectFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		s, err := which.selector(ids)
 		if err != nil {
 			return err
@@ -205,7 +197,7 @@ needs --yes.`,
 		case !t.confirm("Discard all dead letters of " + printable(s.Table) + " for good?"):
 			return errNotConfirmed
 		}
-		return discard(cmd.Context(), t, client, s, asJSON)
+		return discard(cmd.Context(), t, client, s, *asJSON)
 	}
 	return cmd
 }
@@ -228,7 +220,7 @@ func discard(ctx context.Context, t *terminal, client *opsClient, s selected, as
 		}
 	}
 	if asJSON {
-		return printJSON(t.out, sum)
+		return t.json(sum)
 	}
 	t.printf("discarded %d, remaining %d\n", sum.Discarded, sum.Remaining)
 	return nil

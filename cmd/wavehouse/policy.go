@@ -31,14 +31,14 @@ func newPolicy(t *terminal) *cobra.Command {
 // policyFlags are those of both commands.
 type policyFlags struct {
 	dir, tenant *string
-	format      func() (asJSON bool, err error)
+	asJSON      *bool
 }
 
 func addPolicyFlags(cmd *cobra.Command) policyFlags {
 	return policyFlags{
 		dir:    cmd.Flags().String("dir", "", "the settings directory (WH_SETTINGS_DIR when left out)"),
 		tenant: cmd.Flags().String("tenant", string(tenant.Default), "the tenant whose policy it is"),
-		format: formatFlag(cmd),
+		asJSON: formatFlag(cmd),
 	}
 }
 

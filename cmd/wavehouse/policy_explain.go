@@ -61,10 +61,6 @@ type explained struct {
 }
 
 func explain(ctx context.Context, t *terminal, o explainOptions) error {
-	asJSON, err := o.flags.format()
-	if err != nil {
-		return err
-	}
 	if o.table == "" {
 		return &usageError{errors.New("name a table with --table")}
 	}
@@ -81,11 +77,8 @@ func explain(ctx context.Context, t *terminal, o explainOptions) error {
 		return err
 	}
 	answer := explained{rehearsal.Explain(snapshot, rehearsal.Caller{Role: o.role, Claims: claims}, table), types}
-	if asJSON {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(answer)
+	if *o.flags.asJSON {
+		return t.json(answer)
 	}
 	if o.role != "" && !answer.Admin && !slices.Contains(snapshot.Roles, o.role) {
 		t.sayf("%s the role %q is not in roles.json", t.yellow("warning:"), o.role)

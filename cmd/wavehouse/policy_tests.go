@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -25,10 +24,6 @@ every test passes, 1 when one does not or when there are none, 2 on wrong usage.
 	}
 	flags := addPolicyFlags(cmd)
 	cmd.RunE = func(_ *cobra.Command, files []string) error {
-		asJSON, err := flags.format()
-		if err != nil {
-			return err
-		}
 		dir, snapshot, err := flags.snapshot(t)
 		if err != nil {
 			return err
@@ -41,7 +36,7 @@ every test passes, 1 when one does not or when there are none, 2 on wrong usage.
 		if len(files) == 0 {
 			return fmt.Errorf("there are no policy tests (*%s) in %s", settings.PolicyTestSuffix, dir)
 		}
-		return runPolicyTests(t, snapshot, files, asJSON)
+		return runPolicyTests(t, snapshot, files, *flags.asJSON)
 	}
 	return cmd
 }
@@ -84,10 +79,7 @@ func runPolicyTests(t *terminal, snapshot *settings.Snapshot, files []string, as
 
 func printPolicyTests(t *terminal, result policyTests, asJSON bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(result)
+		return t.json(result)
 	}
 	for _, finding := range result.Findings {
 		t.printf("%s\n", t.red(finding.String()))

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -61,17 +61,32 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// formatFlag adds --format and returns how to read it.
-func formatFlag(cmd *cobra.Command) func() (asJSON bool, err error) {
-	format := cmd.Flags().String("format", "text", "how to print: text or json")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	return func() (bool, error) {
-		switch *format {
-		case "text":
-			return false, nil
-		case "json":
-			return true, nil
-		}
-		return false, &usageError{fmt.Errorf("--format %q: want text or json", *format)}
+// outputFormat is the value of --format: text, or json.
+type outputFormat bool
+
+// Set reads the flag.
+func (f *outputFormat) Set(text string) error {
+	*f = text == "json"
+	if text != "json" && text != "text" {
+		return errors.New("want text or json")
 	}
+	return nil
+}
+
+func (f *outputFormat) String() string {
+	if *f {
+		return "json"
+	}
+	return "text"
+}
+
+// Type names the kind of value in the help.
+func (f *outputFormat) Type() string { return "format" }
+
+// formatFlag adds --format and returns whether it says JSON.
+func formatFlag(cmd *cobra.Command) (asJSON *bool) {
+	asJSON = new(bool)
+	cmd.Flags().Var((*outputFormat)(asJSON), "format", "how to print: text or json")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return asJSON
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -47,6 +48,14 @@ func (t *terminal) table(rows [][]string) {
 	}
 	_ = columns.Flush() // into memory
 	t.printf("%s", text.String())
+}
+
+// json writes data as indented JSON.
+func (t *terminal) json(v any) error {
+	encoder := json.NewEncoder(t.out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
 }
 
 // sayf writes a line of talk. Whoever does not listen misses it.

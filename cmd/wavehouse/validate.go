@@ -32,20 +32,16 @@ passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
   wavehouse validate --against localhost:8123 ./settings`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	show := cmd.Flags().Bool("show", false, "print the settings that would be adopted, defaults filled in")
 	only := cmd.Flags().String("tenant", "", "look at one tenant's folder only")
 	against := cmd.Flags().String("against", "", "also check tables and columns against the ClickHouse at this host, or host:port with the port of clickhouse.protocol")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
 		dir, err := settingsDir(t, args)
 		if err != nil {
 			return err
 		}
-		o := validateOptions{dir: dir, asJSON: asJSON, show: *show, against: *against}
+		o := validateOptions{dir: dir, asJSON: *asJSON, show: *show, against: *against}
 		if cmd.Flags().Changed("tenant") {
 			if o.tenant, err = tenant.Parse(*only); err != nil {
 				return &usageError{fmt.Errorf("--tenant: %w", err)}
@@ -144,13 +140,11 @@ func printReport(t *terminal, report settings.Report, o validateOptions, checked
 		return err
 	}
 	if o.asJSON {
-		answer := map[string]any{"valid": checked && report.OK(), "shape": report.Shape, "findings": nonNil(report.Findings)}
+		answer := map[string]any{"valid": checked && report.OK(), "shape": report.Shape, "findings": report.Findings}
 		if o.show {
 			answer["settings"] = adopted
 		}
-		encoder := json.NewEncoder(t.out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(answer)
+		return t.json(answer)
 	}
 	for _, id := range slices.Sorted(maps.Keys(adopted)) {
 		if report.Shape == settings.ShapeNested {
@@ -190,11 +184,4 @@ func shown(report settings.Report, wanted bool) (map[tenant.ID]json.RawMessage, 
 		adopted[id] = text
 	}
 	return adopted, nil
-}
-
-func nonNil(findings []settings.Finding) []settings.Finding {
-	if findings == nil {
-		return []settings.Finding{}
-	}
-	return findings
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-
 	"github.com/spf13/cobra"
 
 	"github.com/wavehouse/wavehouse/internal/telemetry"
@@ -15,14 +13,10 @@ func newVersion(t *terminal, build telemetry.Build) *cobra.Command {
 		Example: "  wavehouse version --format json",
 		Args:    cobra.NoArgs,
 	}
-	format := formatFlag(cmd)
+	asJSON := formatFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
-		asJSON, err := format()
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			return json.NewEncoder(t.out).Encode(build)
+		if *asJSON {
+			return t.json(build)
 		}
 		t.printf("wavehouse %s (commit %s, built %s, %s)\n",
 			build.Version, build.GitCommit, build.BuildTime, build.GoVersion)

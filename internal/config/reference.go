@@ -1,13 +1,10 @@
 package config
 
 import (
+	"cmp"
 	_ "embed"
-	"encoding/json"
-	"fmt"
-	"io"
 	"reflect"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/wavehouse/wavehouse/internal/spec"
 )
@@ -20,37 +17,19 @@ func Reference() string {
 	return strings.Replace(referencePage, "{{keys}}", keys().Reference(""), 1)
 }
 
-// setting is one line of the effective configuration.
-type setting struct {
+// Setting is one key of the effective configuration, a secret as its mask.
+type Setting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Origin Origin `json:"origin"`
 }
 
-func (c *Config) effective() []setting {
-	var list []setting
+// Effective returns every key with its value and where that came from.
+func (c *Config) Effective() []Setting {
+	var list []Setting
 	keys().Each(c, func(f spec.Field, _ reflect.Value) {
-		origin := c.sources[f.Key].origin
-		if origin == "" {
-			origin = OriginDefault
-		}
-		list = append(list, setting{Key: f.Key, Value: keys().Text(c, f.Key), Origin: origin})
+		origin := cmp.Or(c.sources[f.Key].origin, OriginDefault)
+		list = append(list, Setting{Key: f.Key, Value: keys().Text(c, f.Key), Origin: origin})
 	})
 	return list
-}
-
-// Effective writes every key with its value and where that came from, secrets
-// masked. asJSON selects an array of objects instead of a table.
-func (c *Config) Effective(w io.Writer, asJSON bool) error {
-	if asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(c.effective())
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "KEY\tVALUE\tORIGIN")
-	for _, s := range c.effective() {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Key, s.Value, s.Origin)
-	}
-	return table.Flush()
 }

@@ -46,7 +46,7 @@ func TestSampleLoadsToTheDefaults(t *testing.T) {
 		require.ErrorContains(t, err, "settings.dir: required")
 		assert.NotContains(t, err.Error(), "\n", "no other fault")
 		assert.Empty(t, warnings)
-		for _, s := range c.effective() {
+		for _, s := range c.Effective() {
 			assert.Equal(t, origin, s.Origin, s.Key)
 		}
 		c.sources, c.InstanceID = nil, ""

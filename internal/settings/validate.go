@@ -74,7 +74,7 @@ func validator(dir string) directory {
 }
 
 func report(found reading) Report {
-	return Report{Shape: found.shape, Known: found.tenants, Tenants: snapshots(found.states), Findings: found.findings()}
+	return Report{Shape: found.shape, Known: found.tenants, Tenants: snapshots(found.states), Findings: append([]Finding{}, found.findings()...)}
 }
 
 // snapshots returns the snapshot of each tenant that has one.

@@ -50,7 +50,7 @@ func TestWatchMakesABurstOneReload(t *testing.T) {
 		put(t, filepath.Join(dir, "config.json"), maxRows(strconv.Itoa(i+1)))
 	}
 	put(t, filepath.Join(dir, "config.json"), maxRows("77"))
-	eventually(t, "the last content", func() bool { return servedRows(r) == 77 })
+	eventually(t, "the last content", func() bool { return servedRows(r) == 77 && adopted.count() > 0 })
 	assert.Equal(t, 1, adopted.count())
 }
 
@@ -110,6 +110,7 @@ func TestConfigMapStyleSwap(t *testing.T) {
 		eventually(t, fmt.Sprintf("swap %d", n), func() bool { return servedRows(r) == n })
 		old = next
 	}
+	eventually(t, "told of each swap", func() bool { return adopted.count() >= 3 })
 	assert.Equal(t, 3, adopted.count(), "each swap is one reload")
 }
 
