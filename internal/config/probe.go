@@ -43,18 +43,15 @@ func (c *Config) ProbeDataDir() (warnings []string, err error) {
 
 // ensureDataDir tells a folder, or the lack of one, from what cannot be one.
 func (c *Config) ensureDataDir() error {
-	info, err := os.Stat(c.DataDir)
-	if err == nil && !info.IsDir() {
-		return fmt.Errorf("data_dir %q is not a directory", c.DataDir)
-	}
-	if err == nil {
+	switch info, err := os.Stat(c.DataDir); {
+	case err == nil && info.IsDir():
 		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	case err == nil:
+		return fmt.Errorf("data_dir %q is not a directory", c.DataDir)
+	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("data_dir: %w", err)
 	}
-	if _, err := os.Lstat(c.DataDir); err == nil {
-		target, _ := os.Readlink(c.DataDir)
+	if target, err := os.Readlink(c.DataDir); err == nil {
 		return fmt.Errorf("data_dir %q is a symbolic link to %q, which does not exist: is the volume mounted?", c.DataDir, target)
 	}
 	if err := os.MkdirAll(c.DataDir, 0o750); err != nil {

@@ -55,38 +55,23 @@ func list(dir string, limit int) ([]entry, error) {
 	}
 	entries := make([]entry, 0, len(found))
 	for _, e := range found {
-		if strings.HasPrefix(e.Name(), ".") {
+		path := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") || !exists(path) {
 			continue
 		}
-		if known, ok := follow(dir, e); ok {
-			entries = append(entries, known)
+		known := entry{name: e.Name()}
+		switch info, err := os.Stat(path); {
+		case err == nil:
+			known.dir = info.IsDir()
+		case errors.Is(err, fs.ErrNotExist):
+			known.err = errors.New("cannot be read: the link leads nowhere")
+		default:
+			known.err = describe(err)
 		}
+		entries = append(entries, known)
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	return entries, nil
-}
-
-// follow tells what an entry leads to; it is not ok when there is no such name
-// any more.
-func follow(dir string, e fs.DirEntry) (known entry, ok bool) {
-	known = entry{name: e.Name(), dir: e.IsDir()}
-	if e.Type()&fs.ModeSymlink == 0 {
-		return known, true
-	}
-	path := filepath.Join(dir, e.Name())
-	info, err := os.Stat(path)
-	if err == nil {
-		known.dir = info.IsDir()
-		return known, true
-	}
-	if !exists(path) {
-		return entry{}, false
-	}
-	known.err = describe(err)
-	if errors.Is(err, fs.ErrNotExist) {
-		known.err = errors.New("cannot be read: the link leads nowhere")
-	}
-	return known, true
 }
 
 // exists reports whether there is something under the name, be it a link that
