@@ -50,6 +50,7 @@ func (f *batch) write(insertions []insertion) bool {
 			next := todo[0]
 			v, err := f.attempt(&next)
 			if v == stopped {
+				f.dropLetters()
 				f.storeLetters()
 				return false
 			}

@@ -3,6 +3,7 @@ package insert
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -102,6 +103,21 @@ func (f *batch) letter(c *held, row int, body []byte, reason, code string) mq.De
 	}
 	l.Rows = 1
 	return l
+}
+
+// dropLetters drops those of chunks that stay in the queue: they come again as a
+// whole, and a row that was parked would be parked twice.
+func (f *batch) dropLetters() {
+	ready := make(map[mq.Position]int)
+	for _, s := range f.lettered {
+		ready[s.c.pos] += s.rows()
+	}
+	stays := make(map[mq.Position]bool)
+	f.lettered = slices.DeleteFunc(f.lettered, func(s span) bool {
+		stays[s.c.pos] = ready[s.c.pos] < s.c.left
+		return stays[s.c.pos]
+	})
+	f.letters = slices.DeleteFunc(f.letters, func(l mq.DeadLetter) bool { return stays[l.Source] })
 }
 
 // storeLetters parks what has gathered and only then counts the rows as

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -100,4 +101,30 @@ func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
 	p := r.progress(topic)
 	assert.False(t, p.Quiet)
 	assert.True(t, p.Frontier.Before(tail))
+}
+
+// A chunk that was handed back holds the frontier back until it comes again.
+func TestProgressOfAChunkThatWasHandedBack(t *testing.T) {
+	s := &sink{name: "ch", fail: func(i statement) error {
+		if strings.Contains(i.sql, "`pages`") {
+			return exception(clickhouse.ClassSplittable, 241, "memory limit exceeded")
+		}
+		return nil
+	}}
+	r := newRig(t).start(func(o *insert.WorkerOptions) {
+		o.Pool, o.MaxHeldPerTenant = pool(s), 10<<10
+		o.BackoffMin, o.BackoffMax = time.Hour, time.Hour
+	})
+	topic := mq.Topic{Tenant: birch, Table: "pages"}
+	one := `{"event_id":"1","page":"` + strings.Repeat("x", 6<<10) + `"}`
+	request := ingesttest.Request(ingesttest.Pages(), record.NDJSON, one)
+	request.Places = true
+	result, err := r.gate.Ingest(t.Context(), request)
+	require.NoError(t, err)
+	waitFor(t, "the table to be stuck", func() bool { return len(r.worker.Status().Backoffs) == 1 })
+	others := ingesttest.Pages()
+	others.Name = "others"
+	r.send(ingesttest.Request(others, record.NDJSON, one))
+	waitFor(t, "the other table to get the memory", func() bool { return len(s.rows()) == 1 && r.worker.Status().HeldChunks == 0 })
+	assert.True(t, r.progress(topic).Frontier.Before(result.Places[0].Chunk), "the row is in the queue")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
 	"github.com/wavehouse/wavehouse/internal/insert"
@@ -192,4 +194,41 @@ func TestProgressOfAShardThatCameBack(t *testing.T) {
 	p, ours := s.worker.Progress(topic)
 	assert.True(t, ours)
 	assert.True(t, p.Frontier.IsZero(), "another may have been at it meanwhile")
+}
+
+// A row that is refused while the shard is lost, and goes back with its chunk, is
+// parked once.
+func TestShardIsLetGoOfWithoutParkingTwice(t *testing.T) {
+	var back, begun atomic.Bool
+	begin := make(chan struct{})
+	ins := &sink{name: "ch"}
+	ins.fail = func(i statement) error {
+		bad := slices.IndexFunc(i.rows, func(row string) bool { return strings.Contains(row, `"3"`) })
+		switch {
+		case bad >= 0:
+			return exception(clickhouse.ClassRejected, 469, fmt.Sprintf("violated at row %d", bad+1))
+		case back.Load() || strings.Contains(i.rows[0], `"0"`):
+			return nil
+		case begun.CompareAndSwap(false, true):
+			close(begin)
+		}
+		return unreachable() // what comes behind the bad row
+	}
+	s := newSharded(t, ins, nil)
+	s.send(0, 10)
+	<-begin
+	s.revoke()
+	back.Store(true)
+	store, err := s.broker.DeadLetters(birch)
+	require.NoError(t, err)
+	parked := func() uint64 {
+		counts, err := store.Counts(t.Context())
+		require.NoError(t, err)
+		return counts["pages"]
+	}
+	waitFor(t, "the row to be parked", func() bool { return parked() > 0 })
+	s.held(0)
+	assert.EqualValues(t, 1, parked())
+	good := slices.DeleteFunc(ingesttest.Rows(0, 10), func(row string) bool { return strings.Contains(row, `"3"`) })
+	assert.Subset(t, ins.rows(), good)
 }
