@@ -7,6 +7,8 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/limit"
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -181,9 +183,22 @@ func (a *App) tableSettings(id tenant.ID, table string) insert.TableSettings {
 	}
 	flush := snapshot.Config.Flush(table)
 	return insert.TableSettings{
-		Served: true, Park: snapshot.Config.DLQEnabled(table),
+		Served: true, Park: snapshot.Config.DLQEnabled(table), MissingAsZero: snapshot.Config.MissingAsZero(table),
 		Flush: insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
 	}
+}
+
+// tableNow asks ClickHouse what a table is by now.
+func (a *App) tableNow(ctx context.Context, t mq.Topic) (*record.Table, error) {
+	if err := a.schemas.Refresh(ctx, t.Tenant); err != nil {
+		return nil, err
+	}
+	if catalogue, loaded := a.schemas.Catalogue(t.Tenant); loaded {
+		if table, known := catalogue.Table(t.Table); known {
+			return table.Record, nil
+		}
+	}
+	return nil, insert.ErrNoTable
 }
 
 // hiddenColumns are the columns of a table that are never read back: EPHEMERAL

@@ -145,7 +145,7 @@ func (a *App) buildPipeline() {
 	})
 	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, Metrics: a.metrics})
 	a.worker = insert.NewWorker(insert.WorkerOptions{
-		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Tell: a.notices.Tell,
+		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
 	})
 	if queue, ok := a.queue.(mq.Purger); ok {

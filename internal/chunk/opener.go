@@ -66,7 +66,7 @@ func (o *Opener) Open(c mq.Chunk) (Chunk, error) {
 	case len(c.Body) == 0:
 		return Chunk{}, fmt.Errorf("a chunk of %d rows without a body", c.Rows)
 	}
-	form, err := o.form(c.Header)
+	form, err := o.Form(c.Header)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -85,7 +85,7 @@ func (o *Opener) OpenLetter(l *mq.DeadLetter) (*Form, []byte, error) {
 	if l.Version != mq.Version {
 		return nil, nil, formatErrorf("the letter is not a row of version %s", mq.Version)
 	}
-	form, err := o.form(l.Header)
+	form, err := o.Form(l.Header)
 	if err != nil || !form.Text() {
 		return form, l.Row, err
 	}
@@ -107,9 +107,9 @@ func (o *Opener) unpack(c mq.Chunk) ([]byte, error) {
 	return nil, formatErrorf("unknown encoding %q", c.Encoding)
 }
 
-// form returns the one form of a header. One that cannot be read is not
+// Form returns the one form of a header. One that cannot be read is not
 // remembered.
-func (o *Opener) form(h mq.Header) (*Form, error) {
+func (o *Opener) Form(h mq.Header) (*Form, error) {
 	key := formKey{h.Format, h.Columns}
 	if known, ok := o.forms.Get(key); ok {
 		return known, nil

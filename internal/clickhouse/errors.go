@@ -184,6 +184,7 @@ var exceptions = map[int]kind{
 	8:   rejected, // THERE_IS_NO_COLUMN
 	10:  rejected, // NOT_FOUND_COLUMN_IN_BLOCK
 	16:  rejected, // NO_SUCH_COLUMN_IN_TABLE
+	44:  rejected, // ILLEGAL_COLUMN
 	47:  rejected, // UNKNOWN_IDENTIFIER
 	48:  rejected, // NOT_IMPLEMENTED
 	60:  rejected, // UNKNOWN_TABLE

@@ -162,15 +162,11 @@ func (f *batch) failed(b *backoff, class clickhouse.Class, err error) {
 
 // insert sends the rows once.
 func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
-	body, err := i.body()
-	if err != nil {
-		// Rows that cannot be rendered for today's types stay what they were.
-		return clickhouse.ClassRejected, err
-	}
+	body := i.body()
 	ctx, cancel := context.WithTimeout(f.w.work, f.w.o.InsertTimeout)
 	defer cancel()
 	started := time.Now()
-	err = way.Insert(ctx, clickhouse.Request{
+	err := way.Insert(ctx, clickhouse.Request{
 		SQL: i.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: i.settings(),
 		Rows: i.rows(), Repeat: i.uncertain,
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
+	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -56,7 +57,20 @@ func (c *real) pool(id tenant.ID) (insert.Inserter, error) {
 	return p, nil
 }
 
-func (c *real) use(o *insert.WorkerOptions) { o.Pool = c.pool }
+func (c *real) use(o *insert.WorkerOptions) { o.Pool, o.Table = c.pool, c.table }
+
+// table is what a table is now.
+func (c *real) table(ctx context.Context, topic mq.Topic) (*record.Table, error) {
+	catalogue, err := schema.Discover(ctx, c.pools, topic.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	table, known := catalogue.Table(topic.Table)
+	if !known {
+		return nil, insert.ErrNoTable
+	}
+	return table.Record, nil
+}
 
 // inserts counts the INSERTs that reached the proxy.
 func (c *real) inserts() (n int, tokens []string) {

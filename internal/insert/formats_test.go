@@ -91,3 +91,19 @@ func TestRealFormatsStoreTheSame(t *testing.T) {
 	}, c.Rows(t, "SELECT event_id, hex(page), org, n FROM pages ORDER BY event_id"))
 	assert.Equal(t, "2026-03-04 05:06:07.089", c.Value(t, "SELECT ts FROM pages WHERE event_id = 'i1'"))
 }
+
+// Lines of text name their types as well: a column beside one without a codec is
+// judged like any other when its type has changed.
+func TestRealTypeChangedBesideAColumnWithoutACodec(t *testing.T) {
+	c := newReal(t, clickhousetest.Start(t), "default")
+	c.Exec(t, createLoose)
+	r := newRig(t).open()
+	r.send(ingesttest.Request(loose(), record.NDJSON, `{"id":300,"j":{"a":1}}`+"\n"+`{"id":2,"j":{"a":2}}`))
+	c.Exec(t, "DROP TABLE loose SYNC", strings.Replace(createLoose, "id UInt64", "id UInt8", 1))
+	r.start(c.use)
+	r.settled(birch)
+	assert.Equal(t, [][]string{{"2", `{"a":2}`}}, c.Rows(t, "SELECT id, toJSONString(j) FROM loose"))
+	letters := r.letters(birch, "loose")
+	require.Len(t, letters, 1)
+	assert.Equal(t, `column "id": 300 is out of the range of UInt8`, letters[0].Error)
+}

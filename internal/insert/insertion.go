@@ -13,24 +13,32 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
-	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
 // span is a range of a chunk's rows.
 type span struct {
 	c        *held
 	from, to int
+	// rebuilt holds the rows for the table as it is now, when they are not those
+	// of the chunk.
+	rebuilt [][]byte
 }
 
 func (s span) rows() int { return s.to - s.from }
+
+// part is rows from to to-1 of the chunk, which the span has.
+func (s span) part(from, to int) span {
+	p := span{c: s.c, from: from, to: to}
+	if s.rebuilt != nil {
+		p.rebuilt = s.rebuilt[from-s.from : to-s.from]
+	}
+	return p
+}
 
 // insertion is the rows of one INSERT.
 type insertion struct {
 	form  *chunk.Form // nil of chunks that cannot be read
 	spans []span
-	// text sends RowBinary rows as JSON, for ClickHouse to read into the types
-	// that the columns have by now.
-	text bool
 	// uncertain says that an INSERT of these rows may have succeeded.
 	uncertain bool
 	// doubts counts the failures that did not say whether the rows are to blame.
@@ -105,7 +113,7 @@ func (i insertion) splitRows(n int) []insertion {
 	per := (s.rows() + n - 1) / n
 	var parts []insertion
 	for from := s.from; from < s.to; from += per {
-		parts = append(parts, i.of(span{c: s.c, from: from, to: min(from+per, s.to)}))
+		parts = append(parts, i.of(s.part(from, min(from+per, s.to))))
 	}
 	return parts
 }
@@ -120,9 +128,9 @@ func (i insertion) around(at int) []insertion {
 	}
 	s := i.spans[n]
 	row := s.from + at - first
-	before := append(slices.Clone(i.spans[:n]), span{s.c, s.from, row})
+	before := append(slices.Clone(i.spans[:n]), s.part(s.from, row))
 	var parts []insertion
-	for _, spans := range [][]span{before, {{s.c, row, row + 1}}, {{s.c, row + 1, s.to}}, i.spans[n+1:]} {
+	for _, spans := range [][]span{before, {s.part(row, row+1)}, {s.part(row+1, s.to)}, i.spans[n+1:]} {
 		spans = slices.DeleteFunc(spans, func(s span) bool { return s.rows() == 0 })
 		if len(spans) > 0 {
 			parts = append(parts, i.of(spans...))
@@ -147,10 +155,12 @@ func (i insertion) token() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// format is the INSERT's input format.
+// format is the INSERT's input format. Either has the types that the rows were
+// written for in front, and ClickHouse refuses others than the table's: it never
+// converts a value.
 func (i insertion) format() string {
-	if i.text || i.form.Text() {
-		return mq.FormatJSONCompactEachRow
+	if i.form.Text() {
+		return "JSONCompactEachRowWithNamesAndTypes"
 	}
 	return "RowBinaryWithNamesAndTypes"
 }
@@ -187,46 +197,35 @@ func (i insertion) settings() map[string]string {
 		"date_time_input_format":                   "best_effort",
 		"max_insert_block_size":                    strconv.Itoa(max(i.rows(), 1_048_449)),
 	}
-	if i.format() == mq.FormatJSONCompactEachRow {
+	if i.form.Text() {
 		// Members of a named tuple are written by their names.
 		settings["input_format_json_named_tuples_as_objects"] = "1"
 	}
 	return settings
 }
 
-// body reads the INSERT's data. Chunks' bodies are not copied.
-func (i insertion) body() (*segments, error) {
-	if i.text {
-		rendered, err := i.render()
-		return &segments{bufs: net.Buffers{rendered}, left: len(rendered)}, err
-	}
+// body reads the INSERT's data. Rows are not copied.
+func (i insertion) body() *segments {
 	s := &segments{bufs: make(net.Buffers, 0, len(i.spans)+1)}
-	if !i.form.Text() {
+	if i.form.Text() {
+		s.add(i.form.Layout.AppendNamesAndTypesLines(nil))
+	} else {
 		s.add(i.form.Layout.AppendNamesAndTypes(nil))
 	}
 	for _, sp := range i.spans {
+		if sp.rebuilt != nil {
+			for _, row := range sp.rebuilt {
+				s.add(row)
+			}
+			continue
+		}
 		part := sp.c.Slice(sp.from, sp.to)
 		s.add(part)
 		if i.form.Text() && part[len(part)-1] != '\n' {
 			s.add([]byte{'\n'})
 		}
 	}
-	return s, nil
-}
-
-// render turns the rows into JSONCompactEachRow.
-func (i insertion) render() ([]byte, error) {
-	var out []byte
-	for _, s := range i.spans {
-		for row := s.from; row < s.to; row++ {
-			var err error
-			if out, err = i.form.Layout.AppendCompact(out, s.c.Slice(row, row+1)); err != nil {
-				return nil, fmt.Errorf("rendering row %d of a chunk: %w", row, err)
-			}
-			out = append(out, '\n')
-		}
-	}
-	return out, nil
+	return s
 }
 
 // segments is a reader over byte slices that stay where they are.

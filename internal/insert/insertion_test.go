@@ -43,9 +43,7 @@ func TestInsertionBodyIsHeadAndRows(t *testing.T) {
 	require.NoError(t, c.Split())
 	j := insertionOf(c, testChunk(t, 2, [2]byte{4, 40}))
 	j.spans[0].from = 1
-	body, err := j.body()
-	require.NoError(t, err)
-	got, err := io.ReadAll(body)
+	got, err := io.ReadAll(j.body())
 	require.NoError(t, err)
 	head := "\x02\x02id\x01n\x05UInt8\x05UInt8"
 	assert.Equal(t, head+"\x02\x14\x03\x1e\x04\x28", string(got))
@@ -63,18 +61,6 @@ func normalQuotes(s string) string {
 		out = append(out, s[i])
 	}
 	return string(out)
-}
-
-func TestInsertionTextRendersRows(t *testing.T) {
-	j := insertionOf(testChunk(t, 1, [2]byte{1, 10}, [2]byte{2, 20}))
-	require.NoError(t, j.spans[0].c.Split())
-	j.text = true
-	body, err := j.body()
-	require.NoError(t, err)
-	got, err := io.ReadAll(body)
-	require.NoError(t, err)
-	assert.Equal(t, "[1,10]\n[2,20]\n", string(got))
-	assert.Equal(t, mq.FormatJSONCompactEachRow, j.format())
 }
 
 func TestInsertionTokenNamesExactlyItsRows(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
+	"github.com/wavehouse/wavehouse/internal/record"
 )
 
 const (
@@ -34,6 +35,9 @@ const (
 func parkCode(err error) string {
 	if code := exceptionCode(err); code != 0 {
 		return strconv.Itoa(code)
+	}
+	if fault, ok := errors.AsType[*record.Error](err); ok {
+		return fault.Code
 	}
 	switch {
 	case errors.Is(err, errNotServed):

@@ -11,6 +11,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
+	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -47,6 +48,9 @@ type TableSettings struct {
 	// Park says whether refused rows become dead letters (dlq.enabled). When
 	// false they are kept and tried again for ever.
 	Park bool
+	// MissingAsZero is what a record may lack, when rows are rebuilt for a table
+	// that has changed.
+	MissingAsZero bool
 }
 
 // WorkerOptions are what a Worker is made with.
@@ -54,6 +58,9 @@ type WorkerOptions struct {
 	Broker Source
 	// Pool is the tenant's way to ClickHouse; an error means there is none.
 	Pool func(tenant.ID) (Inserter, error)
+	// Table asks ClickHouse what a table is now; the error is ErrNoTable when it
+	// is gone. nil never asks, and rows for other types are refused.
+	Table func(ctx context.Context, t mq.Topic) (*record.Table, error)
 	// Settings are the table's settings now.
 	Settings func(t tenant.ID, table string) TableSettings
 	// Tell tells what was written and parked; nil tells nobody. It must not

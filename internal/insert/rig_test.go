@@ -272,8 +272,8 @@ func (s *sink) seen() []statement {
 
 // insertedRows reads the data of an INSERT.
 func insertedRows(sql string, data []byte) []string {
-	if strings.HasSuffix(sql, mq.FormatJSONCompactEachRow) {
-		return strings.Split(strings.TrimSpace(string(data)), "\n")
+	if strings.HasSuffix(sql, " JSONCompactEachRowWithNamesAndTypes") {
+		return strings.Split(strings.TrimSpace(string(data)), "\n")[2:]
 	}
 	texts := make([]string, 0, 16)
 	count := int(data[0])

@@ -45,14 +45,26 @@ const (
 	wideStreak = 6
 )
 
-// narrow brings a refusal down to single rows, which are parked or kept.
+// narrow finds what is refused: rows for types that the table no longer has are
+// rebuilt, and others brought down to single rows, which are parked or kept.
 func (f *batch) narrow(i insertion, err error) (parts []insertion) {
 	i = f.readable(i)
-	switch at, named := rowAtFault(err); {
+	switch {
 	case len(i.spans) == 0:
-	case typesChanged(err) && !i.text && !i.form.Text():
-		i.text = true
-		return []insertion{i}
+	case typesChanged(err) && f.w.o.Table != nil:
+		if parts, changed := f.rebuild(i); changed {
+			return parts
+		}
+		return f.refuse(i, err)
+	default:
+		return f.refuse(i, err)
+	}
+	return nil
+}
+
+// refuse narrows a refusal down to single rows.
+func (f *batch) refuse(i insertion, err error) []insertion {
+	switch at, named := rowAtFault(err); {
 	case i.rows() > 1 && !sameForEveryRow(err):
 		switch {
 		case f.streak > wideStreak:
@@ -91,7 +103,6 @@ func (f *batch) doubt(i insertion, err error) (parts []insertion) {
 // keep puts refused rows aside for the batcher.
 func (f *batch) keep(i insertion, err error) {
 	f.refusal = err
-	i.text = false
 	if n := len(f.refused); n > 0 && f.refused[n-1].form == i.form && !i.alone && !f.refused[n-1].alone {
 		last := &f.refused[n-1]
 		last.spans = append(last.spans, i.spans...)
@@ -149,7 +160,7 @@ const codeIncorrectData = 117
 // tableWide are the refusals that hold for every row of an INSERT alike: there
 // is nothing to narrow down.
 var tableWide = map[int]bool{
-	8: true, 10: true, 16: true, 47: true, // columns that do not exist
+	8: true, 10: true, 16: true, 44: true, 47: true, // columns that do not exist, or are computed
 	48: true, 60: true, 218: true, // the table takes no INSERT, or is gone
 }
 

@@ -129,6 +129,22 @@ func (l *Layout) AppendNamesAndTypes(dst []byte) []byte {
 	return dst
 }
 
+// AppendNamesAndTypesLines appends the header of
+// JSONCompactEachRowWithNamesAndTypes: a line of names and one of types.
+func (l *Layout) AppendNamesAndTypesLines(dst []byte) []byte {
+	for _, texts := range [...][]string{l.names, l.types} {
+		for i, text := range texts {
+			separator := byte(',')
+			if i == 0 {
+				separator = '['
+			}
+			dst = AppendJSONString(append(dst, separator), text)
+		}
+		dst = append(dst, ']', '\n')
+	}
+	return dst
+}
+
 // AppendObject appends a row as a JSON object, as ClickHouse prints it. Keep
 // selects fields by their index in Names, in the order to print; nil is all.
 func (l *Layout) AppendObject(dst, row []byte, keep []int, o RenderOptions) ([]byte, error) {
