@@ -23,39 +23,39 @@ type results struct {
 	reads   *cache.Reads
 	lineage *lineage.Lineage
 	logger  *slog.Logger
-	// places are those of the last adoption, replaced whole. Adoptions go one
+	// locations are those of the last adoption, replaced whole. Adoptions go one
 	// after the other.
-	places atomic.Pointer[places]
+	locations atomic.Pointer[locations]
 }
 
-// places says where each tenant's tables are, and who shares a server: each
+// locations says where each tenant's tables are, and who shares a server: each
 // write asks.
-type places struct {
-	tenants map[tenant.ID]place
+type locations struct {
+	tenants map[tenant.ID]location
 	servers map[string][]tenant.ID
 	// left is where tenants were that left or moved: an INSERT may still be on
 	// its way there.
-	left map[tenant.ID]place
+	left map[tenant.ID]location
 }
 
-// maxLeft bounds the former places that are remembered.
+// maxLeft bounds the former locations that are remembered.
 const maxLeft = 4096
 
-// place is where a tenant's tables are. The server is a host: one server may be
+// location is where a tenant's tables are. The server is a host: one server may be
 // reached by several ports, and to tell a tenant of a write that it cannot see
 // costs no more than a query.
-type place struct {
+type location struct {
 	server, database string
 	port             int
 }
 
-func newPlaces(served map[tenant.ID]*settings.Snapshot) *places {
-	p := &places{
-		tenants: make(map[tenant.ID]place, len(served)), servers: map[string][]tenant.ID{}, left: map[tenant.ID]place{},
+func newLocations(served map[tenant.ID]*settings.Snapshot) *locations {
+	p := &locations{
+		tenants: make(map[tenant.ID]location, len(served)), servers: map[string][]tenant.ID{}, left: map[tenant.ID]location{},
 	}
 	for id, snapshot := range served {
 		c := snapshot.Config.ClickHouse
-		at := place{serverOf(c.Addr), c.Database, c.HTTPPort}
+		at := location{serverOf(c.Addr), c.Database, c.HTTPPort}
 		p.tenants[id] = at
 		p.servers[at.server] = append(p.servers[at.server], id)
 	}
@@ -67,12 +67,12 @@ func newResults(store cache.Cache, logger *slog.Logger, metrics prometheus.Regis
 		cache: store, logger: logger, lineage: lineage.New(lineage.Options{Logger: logger}),
 		reads: cache.NewReads(cache.ReadsOptions{Cache: store, Logger: logger, Metrics: metrics}),
 	}
-	r.places.Store(newPlaces(nil))
+	r.locations.Store(newLocations(nil))
 	return r
 }
 
 // depart notes who left since before, or moved.
-func (p *places) depart(before *places) (moved []tenant.ID) {
+func (p *locations) depart(before *locations) (moved []tenant.ID) {
 	if len(before.left) < maxLeft {
 		maps.Copy(p.left, before.left)
 	}
@@ -93,7 +93,7 @@ func (p *places) depart(before *places) (moved []tenant.ID) {
 // told drops what was cached of tables that were written, for every tenant that
 // can read them, and all of it when nobody knows which were.
 func (r *results) told(all []notice.Notice) {
-	ctx, places := context.Background(), r.places.Load()
+	ctx, locations := context.Background(), r.locations.Load()
 	written, anything := map[string][]string{}, map[string]bool{} // by server
 	for _, n := range all {
 		switch n := n.(type) {
@@ -101,7 +101,7 @@ func (r *results) told(all []notice.Notice) {
 			if n.Inserted == 0 {
 				continue
 			}
-			for _, of := range []map[tenant.ID]place{places.tenants, places.left} {
+			for _, of := range []map[tenant.ID]location{locations.tenants, locations.left} {
 				if at, known := of[n.Tenant]; known {
 					written[at.server] = append(written[at.server], lineage.Name(at.database, n.Table))
 				}
@@ -110,33 +110,33 @@ func (r *results) told(all []notice.Notice) {
 			if n.Changed {
 				r.lineage.Forget()
 			}
-			if at, served := places.tenants[n.Tenant]; served {
+			if at, served := locations.tenants[n.Tenant]; served {
 				anything[at.server] = true
 			} else {
 				r.drop(ctx, []tenant.ID{n.Tenant})
 			}
 		case notice.Lost:
 			r.lineage.Forget()
-			for server := range places.servers {
+			for server := range locations.servers {
 				anything[server] = true
 			}
 		}
 	}
 	for server, tables := range written {
-		r.drop(ctx, places.servers[server], tables...)
+		r.drop(ctx, locations.servers[server], tables...)
 	}
 	for server := range anything {
-		r.drop(ctx, places.servers[server])
+		r.drop(ctx, locations.servers[server])
 	}
 }
 
 // adopt drops what was cached of tenants that left, came back or moved to
-// another place, and returns them: what they had cached may have been written
+// another location, and returns them: what they had cached may have been written
 // to meanwhile.
 func (r *results) adopt(ctx context.Context, served map[tenant.ID]*settings.Snapshot) []tenant.ID {
-	before, after := r.places.Load(), newPlaces(served)
+	before, after := r.locations.Load(), newLocations(served)
 	moved := after.depart(before)
-	r.places.Store(after)
+	r.locations.Store(after)
 	r.drop(ctx, moved)
 	return moved
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Watch is what a feed is shown to. Neither function may block.
-type Watch struct {
+// Viewer is whom a feed is shown to. Neither function may block.
+type Viewer struct {
 	// Chunk gets every chunk that is published, once it is durable, each
 	// topic's in their order.
 	Chunk func(Chunk, Position)
@@ -25,14 +25,14 @@ type Hole struct {
 
 // Feed is a live subscription to chunks.
 type Feed interface {
-	// Close ends the feed; no call of the watch is running when it returns.
+	// Close ends the feed; no call of the viewer is running when it returns.
 	Close()
 }
 
 // Feeder shows chunks as they arrive.
 type Feeder interface {
 	// Feed shows what is published from now on, whoever published it.
-	Feed(ctx context.Context, w Watch) (Feed, error)
+	Feed(ctx context.Context, v Viewer) (Feed, error)
 }
 
 // Reasons of a ReplayGap.

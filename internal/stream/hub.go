@@ -97,7 +97,7 @@ func orDefault[T int | int64 | time.Duration](v, fallback T) T {
 // Run follows the feed until ctx ends; then every stream ends with
 // EndShutdown. It fails only when the feed cannot be opened. A hub runs once.
 func (h *Hub) Run(ctx context.Context) error {
-	feed, err := h.o.Broker.Feed(ctx, mq.Watch{Chunk: h.take, Hole: h.miss})
+	feed, err := h.o.Broker.Feed(ctx, mq.Viewer{Chunk: h.take, Hole: h.miss})
 	if err != nil {
 		return fmt.Errorf("stream: open the live feed: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 type memoryBroker struct {
 	mu     sync.Mutex
 	queues map[tenant.ID]*memoryQueue
-	feeds  map[int]mq.Watch
+	feeds  map[int]mq.Viewer
 	next   int
 	// fail, when set, is what Replay and Tail answer.
 	fail error
@@ -41,7 +41,7 @@ func (f memoryFeed) Close() {
 }
 
 func newMemoryBroker() *memoryBroker {
-	return &memoryBroker{queues: map[tenant.ID]*memoryQueue{}, feeds: map[int]mq.Watch{}}
+	return &memoryBroker{queues: map[tenant.ID]*memoryQueue{}, feeds: map[int]mq.Viewer{}}
 }
 
 func (b *memoryBroker) queue(t tenant.ID) *memoryQueue {
@@ -99,7 +99,7 @@ func (b *memoryBroker) reset(t tenant.ID) {
 	q.epoch, q.last, q.chunks = q.epoch+1, 0, nil
 }
 
-func (b *memoryBroker) Feed(_ context.Context, w mq.Watch) (mq.Feed, error) {
+func (b *memoryBroker) Feed(_ context.Context, w mq.Viewer) (mq.Feed, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.next++

@@ -43,7 +43,7 @@ func (q *queue) acknowledge(epoch uint64, seqs []uint64) error {
 
 // unacked returns those of seqs that are not acknowledged; ok is false when
 // they are of a stream that is gone.
-func (q *queue) unacked(epoch uint64, seqs []uint64) (add []ledger.Span, ok bool) {
+func (q *queue) unacked(epoch uint64, seqs []uint64) (add []ledger.Range, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if epoch != q.epoch {
@@ -64,9 +64,9 @@ func (q *queue) ackedCopy() ledger.Acked {
 	return q.acked.Clone()
 }
 
-// settle marks what the ledger now says, and returns in how many spans it is
+// settle marks what the ledger now says, and returns in how many ranges it is
 // said.
-func (q *queue) settle(add []ledger.Span) int {
+func (q *queue) settle(add []ledger.Range) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range add {

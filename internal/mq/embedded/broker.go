@@ -39,7 +39,7 @@ type Broker struct {
 	log     *slog.Logger
 	acksDir string
 	lock    *os.File
-	link    *link
+	host    *host
 	reads   *jetstream.Reader
 	pubs    *jetstream.Publisher
 	feeds   *feeds
@@ -100,14 +100,14 @@ func (b *Broker) start() (err error) {
 		return err
 	}
 	b.space = newSpace(b.o, b.log)
-	if b.link, err = startLink(b.o.Dir, b.log, b.onDisconnect); err != nil {
+	if b.host, err = startHost(b.o.Dir, b.log, b.onDisconnect); err != nil {
 		return err
 	}
-	if b.reads, err = jetstream.NewReader(b.link.api); err != nil {
+	if b.reads, err = jetstream.NewReader(b.host.api); err != nil {
 		return err
 	}
 	b.feeds = &feeds{}
-	if b.pubs, err = jetstream.NewPublisher(b.link.pub); err != nil {
+	if b.pubs, err = jetstream.NewPublisher(b.host.pub); err != nil {
 		return err
 	}
 	if err := b.recover(b.ctx); err != nil {
@@ -122,8 +122,8 @@ func (b *Broker) start() (err error) {
 
 // release gives back what start took.
 func (b *Broker) release() {
-	if b.link != nil {
-		b.link.close()
+	if b.host != nil {
+		b.host.close()
 	}
 	if b.lock != nil {
 		_ = b.lock.Close()
@@ -132,7 +132,7 @@ func (b *Broker) release() {
 
 // recover opens every queue that has data on disk.
 func (b *Broker) recover(ctx context.Context) error {
-	infos, err := b.link.listStreams(ctx)
+	infos, err := b.host.listStreams(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (q *queue) recovered(o *opening, err error) {
 // reportUnopened finds folders of streams that the server did not open, and
 // tries them once so that the queue knows why.
 func (b *Broker) reportUnopened(ctx context.Context, known map[string]bool) error {
-	names, err := b.link.foldersOnDisk()
+	names, err := b.host.foldersOnDisk()
 	if err != nil {
 		return err
 	}
@@ -269,7 +269,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.tasks.Wait() // it may be restarting the server
 	b.feeds.closeAll()
 	b.pubs.Fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
-	b.link.close()
+	b.host.close()
 	for _, q := range b.all() {
 		errs = append(errs, q.close())
 	}

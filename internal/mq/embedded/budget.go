@@ -78,7 +78,7 @@ func (q *queue) resize(ctx context.Context, bytes int64) error {
 		}
 	}
 	if q.ingest.open.Load() && applied != bytes {
-		if err := q.b.link.update(ctx, ingestConfig(q.tenant, bytes, q.b.o.DuplicateWindow)); err != nil {
+		if err := q.b.host.update(ctx, ingestConfig(q.tenant, bytes, q.b.o.DuplicateWindow)); err != nil {
 			return errors.Join(err, q.restoreLetters(ctx, letters))
 		}
 	}
@@ -100,14 +100,14 @@ func (q *queue) resizeLetters(ctx context.Context, cfg natsjs.StreamConfig) erro
 		if _, now := q.caps(); now == cfg.MaxBytes {
 			return nil
 		}
-		info, err := jetstream.Info(ctx, q.b.link.js, cfg.Name)
+		info, err := jetstream.Info(ctx, q.b.host.js, cfg.Name)
 		if err != nil {
 			return err
 		}
 		if info.State.Bytes > uint64(cfg.MaxBytes) {
 			return fmt.Errorf("dead letters take %d bytes, their share would be %d", info.State.Bytes, cfg.MaxBytes)
 		}
-		if err := q.b.link.update(ctx, cfg); err != nil {
+		if err := q.b.host.update(ctx, cfg); err != nil {
 			return err
 		}
 		q.setLetterCap(cfg.MaxBytes)
@@ -116,10 +116,10 @@ func (q *queue) resizeLetters(ctx context.Context, cfg natsjs.StreamConfig) erro
 }
 
 // update changes a stream's configuration.
-func (l *link) update(ctx context.Context, cfg natsjs.StreamConfig) error {
+func (h *host) update(ctx context.Context, cfg natsjs.StreamConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, jetstream.APITimeout)
 	defer cancel()
-	if _, err := l.js.UpdateStream(ctx, cfg); err != nil {
+	if _, err := h.js.UpdateStream(ctx, cfg); err != nil {
 		return fmt.Errorf("resize stream %s: %w", cfg.Name, err)
 	}
 	return nil

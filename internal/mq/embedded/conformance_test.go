@@ -27,7 +27,7 @@ func putRaw(t *testing.T, b mq.Broker, topic mq.Topic, body []byte) {
 
 // lose stores a chunk that nobody hears of, and has the store lose it.
 func lose(t *testing.T, b mq.Broker, topic mq.Topic) {
-	link, c := b.(*Broker).link, mqtest.Chunk(topic.Tenant, topic.Table, "lost")
+	link, c := b.(*Broker).host, mqtest.Chunk(topic.Tenant, topic.Table, "lost")
 	require.NoError(t, link.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
 	require.NoError(t, link.pub.Flush())
 	stream, err := link.js.Stream(t.Context(), ingestStream(topic.Tenant))

@@ -164,12 +164,12 @@ func TestStoreThatClosedItself(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 10 * time.Millisecond, resetEvery: time.Millisecond, lostAfter: 300 * time.Millisecond})
 	in, c := consumeInto(t, b)
 	feed := &box[string]{}
-	_, err := b.Feed(t.Context(), mqtest.Watch(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
+	_, err := b.Feed(t.Context(), mqtest.Viewing(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
 	require.NoError(t, err)
 	var want []string
 	for n := range 60 {
 		if n%20 == 10 {
-			require.NoError(t, b.link.server.Load().ShutdownJetStream())
+			require.NoError(t, b.host.server.Load().ShutdownJetStream())
 		}
 		body := fmt.Sprint("chunk ", n)
 		ch := mqtest.Chunk("birch", "t", body)
@@ -191,14 +191,14 @@ func TestLostConnection(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
 	in, _ := consumeInto(t, b)
 	feed := &box[string]{}
-	_, err := b.Feed(t.Context(), mqtest.Watch(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
+	_, err := b.Feed(t.Context(), mqtest.Viewing(func(c mq.Chunk, _ mq.Position) { feed.add(string(c.Body)) }))
 	require.NoError(t, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range 5 {
 			time.Sleep(20 * time.Millisecond)
-			_ = b.link.pub.ForceReconnect()
+			_ = b.host.pub.ForceReconnect()
 		}
 	}()
 	stored := 0
@@ -229,12 +229,12 @@ func TestLostConnection(t *testing.T) {
 func TestFeedFillsHoles(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	feed := &box[mq.Position]{}
-	_, err := b.Feed(t.Context(), mqtest.Watch(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
+	_, err := b.Feed(t.Context(), mqtest.Viewing(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
 	require.NoError(t, err)
 	put(t, b, "birch", "0")
 	for n := range 30 {
 		c := mqtest.Chunk("birch", "t", fmt.Sprint(n))
-		require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
+		require.NoError(t, b.host.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
 		put(t, b, "birch", "answered")
 		put(t, b, "birch", "answered")
 	}
@@ -253,20 +253,20 @@ func TestChunkWhoseAnswerWasLost(t *testing.T) {
 			require.EqualValues(t, 2, seqOf(pos))
 		},
 		"never sent again": func(t *testing.T, b *Broker, _ mq.Chunk) {
-			require.NoError(t, b.link.pub.ForceReconnect())
+			require.NoError(t, b.host.pub.ForceReconnect())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := start(t, Options{Dir: t.TempDir(), WatchInterval: 5 * time.Millisecond})
 			in, _ := consumeInto(t, b)
 			feed := &box[mq.Position]{}
-			_, err := b.Feed(t.Context(), mqtest.Watch(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
+			_, err := b.Feed(t.Context(), mqtest.Viewing(func(_ mq.Chunk, p mq.Position) { feed.add(p) }))
 			require.NoError(t, err)
 			put(t, b, "birch", "first")
 			c := mqtest.Chunk("birch", "t", "unheard")
 			c.ID = "unheard"
-			require.NoError(t, b.link.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
-			require.NoError(t, b.link.pub.Flush())
+			require.NoError(t, b.host.pub.PublishMsg(&nats.Msg{Subject: jetstream.Subject(ingestSubjects, c.Topic), Header: jetstream.EncodeChunk(&c), Data: c.Body}))
+			require.NoError(t, b.host.pub.Flush())
 			hear(t, b, c)
 			require.Equal(t, []string{"first", "unheard"}, bodies(in.await(t, 2)))
 			require.EqualValues(t, 2, seqOf(feed.await(t, 2)[1]))
@@ -279,7 +279,7 @@ func TestChunkWhoseAnswerWasLost(t *testing.T) {
 func TestLostAnswerIsGivenOnce(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	put(t, b, "birch", "opens the queue")
-	b.link.pub.Close()
+	b.host.pub.Close()
 	for range 200 {
 		var fails sync.WaitGroup
 		fails.Go(func() { b.pubs.Fail(mq.ErrOutcomeUnknown) })

@@ -23,14 +23,14 @@ type feeds struct {
 // calls, so Close can wait for them.
 type feed struct {
 	owner  *feeds
-	watch  mq.Watch
+	viewer mq.Viewer
 	mu     sync.RWMutex
 	closed bool
 }
 
 // Feed implements mq.Feeder. Calls for different tenants may overlap; they must
 // not close the feed.
-func (b *Broker) Feed(ctx context.Context, w mq.Watch) (mq.Feed, error) {
+func (b *Broker) Feed(ctx context.Context, v mq.Viewer) (mq.Feed, error) {
 	if err := b.enter(); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (b *Broker) Feed(ctx context.Context, w mq.Watch) (mq.Feed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	f := &feed{owner: b.feeds, watch: w}
+	f := &feed{owner: b.feeds, viewer: v}
 	b.feeds.change(func(l []*feed) []*feed { return append(l, f) })
 	return f, nil
 }
@@ -59,13 +59,13 @@ func (fs *feeds) current() []*feed {
 
 func (fs *feeds) deliver(c mq.Chunk, pos mq.Position) {
 	for _, f := range fs.current() {
-		f.show(func(w *mq.Watch) { w.Chunk(c, pos) })
+		f.show(func(v *mq.Viewer) { v.Chunk(c, pos) })
 	}
 }
 
 func (fs *feeds) missed(h mq.Hole) {
 	for _, f := range fs.current() {
-		f.show(func(w *mq.Watch) { w.Hole(h) })
+		f.show(func(v *mq.Viewer) { v.Hole(h) })
 	}
 }
 
@@ -75,11 +75,11 @@ func (fs *feeds) closeAll() {
 	}
 }
 
-func (f *feed) show(what func(*mq.Watch)) {
+func (f *feed) show(what func(*mq.Viewer)) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if !f.closed {
-		what(&f.watch)
+		what(&f.viewer)
 	}
 }
 

@@ -20,7 +20,7 @@ const roomShare = 4
 func (q *queue) makeRoom(ctx context.Context) bool {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
-	info, err := jetstream.Info(ctx, q.b.link.js, ingestStream(q.tenant))
+	info, err := jetstream.Info(ctx, q.b.host.js, ingestStream(q.tenant))
 	if err != nil || info.State.Msgs == 0 {
 		return false
 	}
@@ -58,7 +58,7 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 	if seq <= first {
 		return 0, nil
 	}
-	if err := q.b.link.purgeBelow(ctx, ingestStream(q.tenant), seq); err != nil {
+	if err := q.b.host.purgeBelow(ctx, ingestStream(q.tenant), seq); err != nil {
 		if kept, _, e := q.bounds(ctx); e == nil {
 			q.mu.Lock()
 			q.first = kept

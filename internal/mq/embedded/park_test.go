@@ -32,7 +32,7 @@ func TestLettersOfAnEarlierStream(t *testing.T) {
 	cfg := letterConfig("birch", 0)
 	_, most := b.queue("birch").caps()
 	cfg.MaxBytes, cfg.AllowAtomicPublish = most, false
-	require.NoError(t, b.link.update(t.Context(), cfg))
+	require.NoError(t, b.host.update(t.Context(), cfg))
 	require.NoError(t, b.Close(context.Background()))
 
 	b, err = New(o)

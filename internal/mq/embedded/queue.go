@@ -92,8 +92,8 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 		flight: semaphore.NewWeighted(maxInFlight),
 	}
 	q.store = jetstream.NewLetters(jetstream.LettersOptions{
-		JS: b.link.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
-		MaxPayload: b.link.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
+		JS: b.host.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
+		MaxPayload: b.host.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
 	})
 	q.ingest.turn = make(chan struct{}, 1)
 	q.letters.turn = make(chan struct{}, 1)
@@ -137,7 +137,7 @@ func (q *queue) adoptLetters(ctx context.Context, info *natsjs.StreamInfo) error
 	if !info.Config.AllowAtomicPublish {
 		cfg := letterConfig(q.tenant, 0)
 		cfg.MaxBytes = info.Config.MaxBytes
-		if err := q.b.link.update(context.WithoutCancel(ctx), cfg); err != nil {
+		if err := q.b.host.update(context.WithoutCancel(ctx), cfg); err != nil {
 			return err
 		}
 	}
@@ -175,9 +175,9 @@ func (q *queue) open(ctx context.Context, o *opening, now bool, attempt func() e
 
 // obtain returns the stream as the server has it, or creates it.
 func (q *queue) obtain(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
-	info, err := jetstream.Info(context.WithoutCancel(ctx), q.b.link.js, cfg.Name)
+	info, err := jetstream.Info(context.WithoutCancel(ctx), q.b.host.js, cfg.Name)
 	if errors.Is(err, natsjs.ErrStreamNotFound) {
-		return q.b.link.create(ctx, cfg)
+		return q.b.host.create(ctx, cfg)
 	}
 	return info, err
 }

@@ -124,12 +124,12 @@ func TestTenantThatNeverWroteCostsNothing(t *testing.T) {
 	for n := range 50 {
 		require.NoError(t, b.SetBudget(t.Context(), tenant.ID(fmt.Sprint("t", n)), 1<<30))
 	}
-	infos, err := b.link.listStreams(t.Context())
+	infos, err := b.host.listStreams(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, infos)
 	put(t, b, "t7", "first")
 	require.EqualValues(t, 1<<30, statusOf(t, b, "t7").Budget, "remembered")
-	infos, err = b.link.listStreams(t.Context())
+	infos, err = b.host.listStreams(t.Context())
 	require.NoError(t, err)
 	require.Len(t, infos, 1)
 }
@@ -204,7 +204,7 @@ wavehouse_mq_publishes_total{result="too_large"} 1
 func TestNothingIsLeftBehind(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})
 	in, c := consumeInto(t, b)
-	_, err := b.Feed(t.Context(), mqtest.Watch(func(mq.Chunk, mq.Position) {}))
+	_, err := b.Feed(t.Context(), mqtest.Viewing(func(mq.Chunk, mq.Position) {}))
 	require.NoError(t, err)
 	for n := range 20 {
 		put(t, b, tenant.ID(fmt.Sprint("t", n%4)), "x")

@@ -26,10 +26,10 @@ const (
 	memStore   = 64 << 20
 )
 
-// link is the server in this process and the two connections to it: one for
+// host is the server in this process and the two connections to it: one for
 // publishing, so that no read of old data ever stands before a publish, and
 // one for everything else. Connections outlive a restart of the server.
-type link struct {
+type host struct {
 	dir    string
 	log    *slog.Logger
 	server atomic.Pointer[server.Server]
@@ -40,43 +40,43 @@ type link struct {
 	js      natsjs.JetStream
 }
 
-// startLink starts the server on dir and connects. lost is called when the
+// startHost starts the server on dir and connects. lost is called when the
 // publishing connection broke, as answers under way on it are then gone.
-func startLink(dir string, log *slog.Logger, lost func()) (*link, error) {
-	l := &link{dir: dir, log: log}
-	if err := l.startServer(); err != nil {
+func startHost(dir string, log *slog.Logger, lost func()) (*host, error) {
+	h := &host{dir: dir, log: log}
+	if err := h.startServer(); err != nil {
 		return nil, err
 	}
-	if err := l.connect(lost); err != nil {
-		l.close()
+	if err := h.connect(lost); err != nil {
+		h.close()
 		return nil, err
 	}
-	return l, nil
+	return h, nil
 }
 
-func (l *link) startServer() error {
-	srv, err := server.NewServer(serverOptions(l.dir))
+func (h *host) startServer() error {
+	srv, err := server.NewServer(serverOptions(h.dir))
 	if err != nil {
 		return fmt.Errorf("build queue server: %w", err)
 	}
-	srv.SetLoggerV2(&serverLog{log: l.log}, false, false, false)
+	srv.SetLoggerV2(&serverLog{log: h.log}, false, false, false)
 	go srv.Start()
 	if !srv.ReadyForConnections(serverStart) || !srv.JetStreamEnabled() {
 		srv.Shutdown()
 		srv.WaitForShutdown()
-		return fmt.Errorf("queue server on %s did not start", l.dir)
+		return fmt.Errorf("queue server on %s did not start", h.dir)
 	}
-	l.server.Store(srv)
-	l.stopped.Store(false)
+	h.server.Store(srv)
+	h.stopped.Store(false)
 	return nil
 }
 
 // InProcessConn connects to the server there is now.
-func (l *link) InProcessConn() (net.Conn, error) {
-	if l.stopped.Load() {
+func (h *host) InProcessConn() (net.Conn, error) {
+	if h.stopped.Load() {
 		return nil, errors.New("the queue server is stopped")
 	}
-	return l.server.Load().InProcessConn()
+	return h.server.Load().InProcessConn()
 }
 
 func serverOptions(dir string) *server.Options {
@@ -99,25 +99,25 @@ func serverOptions(dir string) *server.Options {
 	}
 }
 
-func (l *link) connect(lost func()) (err error) {
-	if l.pub, err = l.dial("publish", lost); err != nil {
+func (h *host) connect(lost func()) (err error) {
+	if h.pub, err = h.dial("publish", lost); err != nil {
 		return err
 	}
-	if l.api, err = l.dial("api", func() {}); err != nil {
+	if h.api, err = h.dial("api", func() {}); err != nil {
 		return err
 	}
-	l.js, err = natsjs.New(l.api, natsjs.WithDefaultTimeout(jetstream.APITimeout))
+	h.js, err = natsjs.New(h.api, natsjs.WithDefaultTimeout(jetstream.APITimeout))
 	return err
 }
 
-func (l *link) dial(name string, lost func()) (*nats.Conn, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(l), nats.Name(name),
+func (h *host) dial(name string, lost func()) (*nats.Conn, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(h), nats.Name(name),
 		nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
 		// A publish without a connection fails at once instead of waiting in
 		// a buffer where its outcome would be unknown.
 		nats.ReconnectBufSize(-1),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			l.log.Debug("queue connection", "name", name, "error", err)
+			h.log.Debug("queue connection", "name", name, "error", err)
 		}),
 		nats.DisconnectErrHandler(func(*nats.Conn, error) { lost() }))
 	if err != nil {
@@ -129,14 +129,14 @@ func (l *link) dial(name string, lost func()) (*nats.Conn, error) {
 // restart replaces the server, which opens all streams from disk: a stream
 // that met a write error refuses everything until then. (The server can also
 // reopen JetStream alone, but then leaves goroutines of the former behind.)
-func (l *link) restart() error {
-	pub, api := l.pub.Stats().Reconnects, l.api.Stats().Reconnects
-	l.stopServer()
-	if err := l.startServer(); err != nil {
+func (h *host) restart() error {
+	pub, api := h.pub.Stats().Reconnects, h.api.Stats().Reconnects
+	h.stopServer()
+	if err := h.startServer(); err != nil {
 		return err
 	}
 	// A connection may not have noticed yet that it is broken.
-	for end := time.Now().Add(jetstream.APITimeout); l.pub.Stats().Reconnects == pub || l.api.Stats().Reconnects == api || l.ready() != nil; {
+	for end := time.Now().Add(jetstream.APITimeout); h.pub.Stats().Reconnects == pub || h.api.Stats().Reconnects == api || h.ready() != nil; {
 		if time.Now().After(end) {
 			return errors.New("reconnect to queue server: no connection in time")
 		}
@@ -147,10 +147,10 @@ func (l *link) restart() error {
 
 // stopServer stops the server. One that is closing its store by itself is
 // left to finish, as it would not be waited for otherwise.
-func (l *link) stopServer() {
-	l.stopped.Store(true)
-	srv := l.server.Load()
-	for end := time.Now().Add(jetstream.APITimeout); l.storeClosed() && srv.JetStreamConfig() != nil && time.Now().Before(end); {
+func (h *host) stopServer() {
+	h.stopped.Store(true)
+	srv := h.server.Load()
+	for end := time.Now().Add(jetstream.APITimeout); h.storeClosed() && srv.JetStreamConfig() != nil && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	srv.Shutdown()
@@ -158,35 +158,35 @@ func (l *link) stopServer() {
 }
 
 // storeClosed reports whether the server closed its store by itself.
-func (l *link) storeClosed() bool { return !l.server.Load().JetStreamEnabled() }
+func (h *host) storeClosed() bool { return !h.server.Load().JetStreamEnabled() }
 
 // ready is nil when the server can be asked.
-func (l *link) ready() error {
+func (h *host) ready() error {
 	switch {
-	case l.storeClosed():
+	case h.storeClosed():
 		return errors.New("the store is closed")
-	case !l.pub.IsConnected() || !l.api.IsConnected():
+	case !h.pub.IsConnected() || !h.api.IsConnected():
 		return errors.New("not connected")
 	}
 	return nil
 }
 
-func (l *link) close() {
-	for _, nc := range []*nats.Conn{l.pub, l.api} {
+func (h *host) close() {
+	for _, nc := range []*nats.Conn{h.pub, h.api} {
 		if nc != nil {
 			nc.Close()
 		}
 	}
-	l.stopServer()
+	h.stopServer()
 }
 
 // streamDir is where the server keeps a stream.
-func (l *link) streamDir(name string) string {
-	return filepath.Join(l.streamsDir(), name)
+func (h *host) streamDir(name string) string {
+	return filepath.Join(h.streamsDir(), name)
 }
 
-func (l *link) streamsDir() string {
-	return filepath.Join(l.dir, "jetstream", "$G", "streams")
+func (h *host) streamsDir() string {
+	return filepath.Join(h.dir, "jetstream", "$G", "streams")
 }
 
 // serverLog passes the server's own log on; what it calls a notice is detail

@@ -18,7 +18,7 @@ type source struct {
 
 	// ahead are chunks read from the stream and not yet delivered; they
 	// belong to run, and their bytes are part of the broker's.
-	ahead []held
+	ahead []buffered
 	// unread counts failed attempts at the same sequence.
 	unread int
 
@@ -31,21 +31,21 @@ type source struct {
 	open map[uint64]*attempt
 	due  dueHeap
 	// recent are chunks just published, without holes.
-	recent      []held
+	recent      []buffered
 	recentBytes int64
 }
 
-// held is a chunk in memory.
-type held struct {
+// buffered is a chunk in memory.
+type buffered struct {
 	seq   uint64
 	chunk mq.Chunk
 }
 
-// chunkOverhead is what a held chunk costs beside its body, so that many small
+// chunkOverhead is what a buffered chunk costs beside its body, so that many small
 // ones are bounded too.
 const chunkOverhead = 512
 
-func (h *held) size() int64 { return int64(len(h.chunk.Body)+len(h.chunk.Columns)) + chunkOverhead }
+func (h *buffered) size() int64 { return int64(len(h.chunk.Body)+len(h.chunk.Columns)) + chunkOverhead }
 
 // attempt is the state of a chunk between its first delivery and its end. It
 // is out with the worker, or waits for delivery n+1, until at.
@@ -175,7 +175,7 @@ func (s *source) redeliver(seq uint64) *delivery {
 	return s.deliverLocked(h, a)
 }
 
-func (s *source) readAgain(seq uint64) (*held, error) {
+func (s *source) readAgain(seq uint64) (*buffered, error) {
 	m, err := s.q.b.reads.One(s.c.ctx, ingestStream(s.q.tenant), seq)
 	if err != nil {
 		if s.c.ctx.Err() == nil {
@@ -187,14 +187,14 @@ func (s *source) readAgain(seq uint64) (*held, error) {
 }
 
 // deliverLocked hands out a chunk, for the first time or again.
-func (s *source) deliverLocked(h *held, a *attempt) *delivery {
+func (s *source) deliverLocked(h *buffered, a *attempt) *delivery {
 	a.n++
 	a.out = true
 	s.putOffLocked(a, s.q.b.o.AckWait)
 	return &delivery{source: s, chunk: h.chunk, attempt: a.n, epoch: s.q.epoch, seq: h.seq}
 }
 
-func (s *source) deliverFirstLocked(h *held) *delivery {
+func (s *source) deliverFirstLocked(h *buffered) *delivery {
 	a := &attempt{seq: h.seq}
 	s.open[h.seq] = a
 	s.next = max(s.next, h.seq+1)
@@ -213,9 +213,9 @@ func (s *source) fromRecentLocked() *delivery {
 	return s.deliverFirstLocked(&h)
 }
 
-func (s *source) popRecentLocked() held {
+func (s *source) popRecentLocked() buffered {
 	h := s.recent[0]
-	s.recent[0] = held{}
+	s.recent[0] = buffered{}
 	s.recent = s.recent[1:]
 	s.recentBytes -= h.size()
 	s.q.b.recent.Add(-h.size())
@@ -231,7 +231,7 @@ func (s *source) dropRecentLocked() {
 // while there is room; otherwise it is read later.
 func (s *source) publishedLocked(seq uint64, c mq.Chunk) {
 	defer s.wakeUp()
-	h := held{seq: seq, chunk: c}
+	h := buffered{seq: seq, chunk: c}
 	size := h.size()
 	if n := len(s.recent); n > 0 {
 		full := s.recentBytes+size > maxTenantRecent
@@ -250,7 +250,7 @@ func (s *source) publishedLocked(seq uint64, c mq.Chunk) {
 }
 
 // ackedLocked forgets deliveries that ended.
-func (s *source) ackedLocked(e ledger.Span) {
+func (s *source) ackedLocked(e ledger.Range) {
 	if len(s.open) >= maxOpen {
 		s.wakeUp()
 	}

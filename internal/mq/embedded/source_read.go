@@ -27,14 +27,14 @@ func (s *source) fromStream(next uint64, wait time.Duration) (*delivery, time.Du
 	return s.deliverFirstLocked(&h), 0
 }
 
-func (s *source) pushAhead(h held) {
+func (s *source) pushAhead(h buffered) {
 	s.q.b.ahead.Add(h.size())
 	s.ahead = append(s.ahead, h)
 }
 
-func (s *source) popAhead() held {
+func (s *source) popAhead() buffered {
 	h := s.ahead[0]
-	s.ahead[0] = held{}
+	s.ahead[0] = buffered{}
 	s.ahead = s.ahead[1:]
 	s.q.b.ahead.Add(-h.size())
 	return h
@@ -64,7 +64,7 @@ func (s *source) readAhead(next uint64) time.Duration {
 	for i := range msgs {
 		h := decoded(&msgs[i])
 		if h.seq > next {
-			s.lostLocked(ledger.Span{Lo: next, Hi: h.seq - 1})
+			s.lostLocked(ledger.Range{Lo: next, Hi: h.seq - 1})
 		}
 		next = h.seq + 1
 		s.pushAhead(*h)
@@ -74,13 +74,13 @@ func (s *source) readAhead(next uint64) time.Duration {
 
 // lostLocked skips chunks that were stored, not acknowledged, and that the
 // stream no longer holds: it drops what it finds damaged.
-func (s *source) lostLocked(e ledger.Span) {
+func (s *source) lostLocked(e ledger.Range) {
 	e.Lo = max(e.Lo, s.q.acked.Floor+1)
 	if e.Lo > e.Hi {
 		return // acknowledged and purged meanwhile
 	}
 	s.q.log.Error("stored chunks are lost: the store dropped them as damaged", "stream", ingestStream(s.q.tenant),
-		"path", s.q.b.link.streamDir(ingestStream(s.q.tenant)), "first", e.Lo, "last", e.Hi)
+		"path", s.q.b.host.streamDir(ingestStream(s.q.tenant)), "first", e.Lo, "last", e.Hi)
 	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.Hi - e.Lo + 1))
 	s.q.acked.Add(e)
 }
@@ -105,7 +105,7 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 		return 250 * time.Millisecond
 	case next < first:
 		s.q.mu.Lock()
-		s.lostLocked(ledger.Span{Lo: next, Hi: first - 1})
+		s.lostLocked(ledger.Range{Lo: next, Hi: first - 1})
 		s.q.mu.Unlock()
 		return 0
 	case next > last:
@@ -116,19 +116,19 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 	}
 	s.unread = 0
 	s.q.log.Error("stored chunk is damaged", "stream", ingestStream(s.q.tenant), "seq", next)
-	s.pushAhead(held{seq: next, chunk: mq.Chunk{Topic: mq.Topic{Tenant: s.q.tenant}}})
+	s.pushAhead(buffered{seq: next, chunk: mq.Chunk{Topic: mq.Topic{Tenant: s.q.tenant}}})
 	return 0
 }
 
 // bounds asks the stream which sequences it has.
 func (q *queue) bounds(ctx context.Context) (first, last uint64, err error) {
-	info, err := jetstream.Info(ctx, q.b.link.js, ingestStream(q.tenant))
+	info, err := jetstream.Info(ctx, q.b.host.js, ingestStream(q.tenant))
 	if err != nil {
 		return 0, 0, err
 	}
 	return info.State.FirstSeq, info.State.LastSeq, nil
 }
 
-func decoded(m *jetstream.Stored) *held {
-	return &held{seq: m.Seq, chunk: jetstream.DecodeChunk(m.Subject, m.Header, m.Data)}
+func decoded(m *jetstream.Stored) *buffered {
+	return &buffered{seq: m.Seq, chunk: jetstream.DecodeChunk(m.Subject, m.Header, m.Data)}
 }

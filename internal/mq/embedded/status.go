@@ -44,7 +44,7 @@ func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus
 		if !o.open.Load() {
 			continue
 		}
-		info, err := jetstream.Info(ctx, b.link.js, name)
+		info, err := jetstream.Info(ctx, b.host.js, name)
 		if err != nil {
 			return mq.TenantStatus{}, fmt.Errorf("status of the queue of tenant %s: %w", t, err)
 		}
@@ -57,7 +57,7 @@ func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus
 
 // states asks for all streams' states; they are missing when that fails.
 func (b *Broker) states(ctx context.Context) map[string]natsjs.StreamState {
-	infos, err := b.link.listStreams(ctx)
+	infos, err := b.host.listStreams(ctx)
 	if err != nil {
 		b.log.Warn("the store's state is unknown", "error", err)
 	}

@@ -45,10 +45,10 @@ func letterConfig(t tenant.ID, budget int64) natsjs.StreamConfig {
 }
 
 // listStreams asks for every stream's configuration and state.
-func (l *link) listStreams(ctx context.Context) ([]*natsjs.StreamInfo, error) {
+func (h *host) listStreams(ctx context.Context) ([]*natsjs.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*jetstream.APITimeout)
 	defer cancel()
-	lister := l.js.ListStreams(ctx)
+	lister := h.js.ListStreams(ctx)
 	var out []*natsjs.StreamInfo
 	for info := range lister.Info() {
 		out = append(out, info)
@@ -60,10 +60,10 @@ func (l *link) listStreams(ctx context.Context) ([]*natsjs.StreamInfo, error) {
 }
 
 // purgeBelow removes everything below seq.
-func (l *link) purgeBelow(ctx context.Context, name string, seq uint64) error {
+func (h *host) purgeBelow(ctx context.Context, name string, seq uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, jetstream.PurgeTimeout)
 	defer cancel()
-	s, err := l.js.Stream(ctx, name)
+	s, err := h.js.Stream(ctx, name)
 	if err == nil {
 		err = s.Purge(ctx, natsjs.WithPurgeSequence(seq))
 	}
@@ -75,23 +75,23 @@ func (l *link) purgeBelow(ctx context.Context, name string, seq uint64) error {
 
 // create makes a stream that the server does not have. A folder that already
 // holds data of it is one the server could not open: it is left as it is.
-func (l *link) create(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
-	if err := l.clearLeftover(cfg.Name); err != nil {
+func (h *host) create(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
+	if err := h.clearLeftover(cfg.Name); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jetstream.APITimeout)
 	defer cancel()
-	s, err := l.js.CreateStream(ctx, cfg)
+	s, err := h.js.CreateStream(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("create stream %s in %s: %w", cfg.Name, l.streamDir(cfg.Name), err)
+		return nil, fmt.Errorf("create stream %s in %s: %w", cfg.Name, h.streamDir(cfg.Name), err)
 	}
 	return s.CachedInfo(), nil
 }
 
 // clearLeftover removes the folder of a stream whose creation was cut short,
 // and fails when the folder holds data.
-func (l *link) clearLeftover(name string) error {
-	dir := l.streamDir(name)
+func (h *host) clearLeftover(name string) error {
+	dir := h.streamDir(name)
 	data, err := holdsData(dir)
 	switch {
 	case err != nil:
@@ -127,8 +127,8 @@ func holdsData(dir string) (bool, error) {
 }
 
 // foldersOnDisk lists the names of streams that have a folder.
-func (l *link) foldersOnDisk() ([]string, error) {
-	entries, err := os.ReadDir(l.streamsDir())
+func (h *host) foldersOnDisk() ([]string, error) {
+	entries, err := os.ReadDir(h.streamsDir())
 	if os.IsNotExist(err) {
 		return nil, nil
 	}

@@ -39,7 +39,7 @@ func (b *Broker) supervise() {
 			if b.stale.Load() {
 				b.catchUp()
 			}
-			if lost := b.lostAnswers(now); (lost || b.link.storeClosed()) && now.Sub(reset) >= b.o.resetEvery {
+			if lost := b.lostAnswers(now); (lost || b.host.storeClosed()) && now.Sub(reset) >= b.o.resetEvery {
 				reset = now
 				b.reopen()
 			}
@@ -85,7 +85,7 @@ func (b *Broker) reopen() {
 	if b.ctx.Err() != nil {
 		return
 	}
-	err := b.link.restart()
+	err := b.host.restart()
 	b.pubs.Fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
 	if err != nil {
 		b.log.Error("the store cannot be opened", "error", err)
@@ -129,7 +129,7 @@ func (b *Broker) drain() bool {
 // stored whose answers were lost; the gate is closed and no message is
 // unanswered.
 func (b *Broker) refresh() {
-	infos, err := b.link.listStreams(b.ctx)
+	infos, err := b.host.listStreams(b.ctx)
 	if err != nil {
 		b.log.Error("the store's state is unknown", "error", err)
 		b.stale.Store(true) // once more
@@ -143,7 +143,7 @@ func (b *Broker) refresh() {
 		if !q.ingest.open.Load() {
 			continue
 		}
-		err := fmt.Errorf("stream %s in %s cannot be opened", ingestStream(q.tenant), b.link.streamDir(ingestStream(q.tenant)))
+		err := fmt.Errorf("stream %s in %s cannot be opened", ingestStream(q.tenant), b.host.streamDir(ingestStream(q.tenant)))
 		if info := byName[ingestStream(q.tenant)]; info != nil {
 			err = q.adoptIngest(info)
 		}

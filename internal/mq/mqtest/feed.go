@@ -54,7 +54,7 @@ func (s *seen) count() int {
 
 func watch(t *testing.T, b mq.Broker) (*seen, mq.Feed) {
 	s := &seen{}
-	f, err := b.Feed(t.Context(), mq.Watch{Chunk: s.take, Hole: s.missed})
+	f, err := b.Feed(t.Context(), mq.Viewer{Chunk: s.take, Hole: s.missed})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
 	return s, f
@@ -114,7 +114,7 @@ func feedDuplicates(t *testing.T, s Store) {
 	eventually(t, func() bool { return feed.count() >= 2 }, "two chunks")
 	require.Equal(t, "last", string(feed.chunks[1].Body))
 	var calls atomic.Int32
-	f, err := b.Feed(t.Context(), mq.Watch{Chunk: func(mq.Chunk, mq.Position) { calls.Add(1) }, Hole: func(mq.Hole) { calls.Add(1) }})
+	f, err := b.Feed(t.Context(), mq.Viewer{Chunk: func(mq.Chunk, mq.Position) { calls.Add(1) }, Hole: func(mq.Hole) { calls.Add(1) }})
 	require.NoError(t, err)
 	f.Close()
 	publish(t, b, Chunk("birch", "t", "after"))

@@ -99,7 +99,7 @@ func closeBusy(t *testing.T, s Store) {
 	}))
 	require.NoError(t, err)
 	close(started)
-	_, err = b.Feed(t.Context(), Watch(func(mq.Chunk, mq.Position) {}))
+	_, err = b.Feed(t.Context(), Viewing(func(mq.Chunk, mq.Position) {}))
 	require.NoError(t, err)
 	var mu sync.Mutex
 	stored := map[tenant.ID]int{"busy0": 100}
@@ -157,7 +157,7 @@ func closed(t *testing.T, s Store) {
 	assert.ErrorIs(t, err, mq.ErrClosed)
 	_, err = b.Consume(ctx, Work(func(mq.Delivery) {}))
 	assert.ErrorIs(t, err, mq.ErrClosed)
-	_, err = b.Feed(ctx, Watch(func(mq.Chunk, mq.Position) {}))
+	_, err = b.Feed(ctx, Viewing(func(mq.Chunk, mq.Position) {}))
 	assert.ErrorIs(t, err, mq.ErrClosed)
 	assert.ErrorIs(t, b.Replay(ctx, mq.Topic{}, mq.Position{}, mq.Position{}, never), mq.ErrClosed)
 	_, err = b.Tail(ctx, mq.Topic{Tenant: "birch"})

@@ -128,9 +128,9 @@ func (b *MemoryBroker) store(c mq.Chunk, show bool) mq.Position {
 	p.byID[id] = at
 	for f := range b.feeds {
 		if show {
-			f.watch.Chunk(c, at)
+			f.viewer.Chunk(c, at)
 		} else {
-			f.watch.Hole(mq.Hole{From: at.Prev(), Until: at})
+			f.viewer.Hole(mq.Hole{From: at.Prev(), Until: at})
 		}
 	}
 	return at
@@ -140,12 +140,12 @@ func (b *MemoryBroker) store(c mq.Chunk, show bool) mq.Position {
 func (b *MemoryBroker) Missed(c mq.Chunk) mq.Position { return b.store(c, false) }
 
 type memoryFeed struct {
-	b     *MemoryBroker
-	watch mq.Watch
+	b      *MemoryBroker
+	viewer mq.Viewer
 }
 
 // Feed implements mq.Feeder.
-func (b *MemoryBroker) Feed(ctx context.Context, w mq.Watch) (mq.Feed, error) {
+func (b *MemoryBroker) Feed(ctx context.Context, w mq.Viewer) (mq.Feed, error) {
 	b.m.mu.Lock()
 	defer b.m.mu.Unlock()
 	f := &memoryFeed{b, w}

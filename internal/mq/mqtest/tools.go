@@ -143,9 +143,9 @@ func Work(deliver func(mq.Delivery)) mq.Work {
 	return mq.Work{Assigned: func(mq.Shard) {}, Deliver: deliver, Revoked: func(mq.Shard) {}}
 }
 
-// Watch is for tests that are not about holes.
-func Watch(show func(mq.Chunk, mq.Position)) mq.Watch {
-	return mq.Watch{Chunk: show, Hole: func(mq.Hole) {}}
+// Viewing is for tests that are not about holes.
+func Viewing(show func(mq.Chunk, mq.Position)) mq.Viewer {
+	return mq.Viewer{Chunk: show, Hole: func(mq.Hole) {}}
 }
 
 // statusOf asks a queue that knows its tenants.

@@ -9,7 +9,7 @@ type Acked struct {
 	// Floor is the sequence up to which everything is acknowledged, Above what
 	// is besides.
 	Floor uint64
-	Above Spans
+	Above Ranges
 }
 
 // Done reports whether seq needs no delivery.
@@ -40,7 +40,7 @@ func (a *Acked) Pending(last uint64) uint64 {
 }
 
 // Add marks s acknowledged.
-func (a *Acked) Add(s Span) {
+func (a *Acked) Add(s Range) {
 	a.Above, a.Floor = a.Above.add(s).advance(a.Floor)
 }
 
@@ -54,7 +54,7 @@ func (a *Acked) upTo(last uint64) Acked {
 	out := Acked{Epoch: a.Epoch, Floor: min(a.Floor, last)}
 	for _, s := range a.Above {
 		if s.Lo <= last {
-			out.Above = append(out.Above, Span{s.Lo, min(s.Hi, last)})
+			out.Above = append(out.Above, Range{s.Lo, min(s.Hi, last)})
 		}
 	}
 	return out

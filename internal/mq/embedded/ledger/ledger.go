@@ -15,7 +15,7 @@ import (
 )
 
 // Ledger is a file that begins with the stream's epoch and a floor, everything
-// up to which is acknowledged, followed by spans above it, one record each. An
+// up to which is acknowledged, followed by ranges above it, one record each. An
 // append is one write, so what it says outlives the process at once; Sync
 // makes it outlive the machine. The last record may be torn: it is then cut
 // off, which at worst delivers a chunk again.
@@ -126,15 +126,15 @@ func parse(data []byte) (state Acked, whole int, ok bool) {
 			break
 		}
 		whole += recordSize
-		state.Above = state.Above.add(Span{lo, hi})
+		state.Above = state.Above.add(Range{lo, hi})
 	}
 	state.Above, state.Floor = state.Above.advance(state.Floor)
 	return state, whole, true
 }
 
-// Append records spans durably against the end of the process. A file that
+// Append records ranges durably against the end of the process. A file that
 // must be written anew gets what before returns as well.
-func (l *Ledger) Append(add []Span, before func() Acked) error {
+func (l *Ledger) Append(add []Range, before func() Acked) error {
 	if l.file == nil || l.broken {
 		state := before()
 		for _, s := range add {
@@ -156,9 +156,9 @@ func (l *Ledger) Append(add []Span, before func() Acked) error {
 	return nil
 }
 
-// Compact rewrites a file that is long for the spans that it says now.
-func (l *Ledger) Compact(spans int, now func() Acked) error {
-	if l.size <= compactAt || l.size <= 2*int64(headerSize+spans*recordSize) {
+// Compact rewrites a file that is long for the ranges that it says now.
+func (l *Ledger) Compact(ranges int, now func() Acked) error {
+	if l.size <= compactAt || l.size <= 2*int64(headerSize+ranges*recordSize) {
 		return nil
 	}
 	state := now()

@@ -12,11 +12,11 @@ import (
 func TestSpansAgreeWithASet(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		var r Spans
+		var r Ranges
 		set, floor := map[uint64]bool{}, uint64(0)
 		for range 60 {
 			lo := 1 + rng.Uint64N(80)
-			s := Span{lo, lo + rng.Uint64N(6)}
+			s := Range{lo, lo + rng.Uint64N(6)}
 			r = r.add(s)
 			for n := s.Lo; n <= s.Hi; n++ {
 				if n > floor {
@@ -42,31 +42,31 @@ func TestSpansAgreeWithASet(t *testing.T) {
 }
 
 func TestMergedSpans(t *testing.T) {
-	require.Equal(t, []Span{{1, 3}, {5, 5}, {7, 8}}, Merged([]uint64{8, 3, 1, 2, 5, 7, 2}))
+	require.Equal(t, []Range{{1, 3}, {5, 5}, {7, 8}}, Merged([]uint64{8, 3, 1, 2, 5, 7, 2}))
 	require.Empty(t, Merged(nil))
-	require.EqualValues(t, 6, Spans{{1, 3}, {5, 5}, {7, 8}}.Count())
+	require.EqualValues(t, 6, Ranges{{1, 3}, {5, 5}, {7, 8}}.Count())
 }
 
-func writeLedger(t *testing.T, path string, floor uint64, add ...Span) *Ledger {
+func writeLedger(t *testing.T, path string, floor uint64, add ...Range) *Ledger {
 	l, _, found, err := read(path)
 	require.NoError(t, err)
 	require.False(t, found)
 	require.NoError(t, l.rewrite(&Acked{Epoch: 7, Floor: floor}))
 	for _, s := range add {
-		require.NoError(t, l.Append([]Span{s}, nil))
+		require.NoError(t, l.Append([]Range{s}, nil))
 	}
 	return l
 }
 
 func TestLedgerSurvivesAnyTear(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.acks")
-	l := writeLedger(t, path, 10, Span{11, 12}, Span{20, 20}, Span{13, 14})
+	l := writeLedger(t, path, 10, Range{11, 12}, Range{20, 20}, Range{13, 14})
 	require.NoError(t, l.Close())
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	want := map[int]Acked{
 		0: {Epoch: 7, Floor: 10}, 1: {Epoch: 7, Floor: 12},
-		2: {Epoch: 7, Floor: 12, Above: Spans{{20, 20}}}, 3: {Epoch: 7, Floor: 14, Above: Spans{{20, 20}}},
+		2: {Epoch: 7, Floor: 12, Above: Ranges{{20, 20}}}, 3: {Epoch: 7, Floor: 14, Above: Ranges{{20, 20}}},
 	}
 	for cut := range len(whole) + 1 {
 		for _, tail := range [][]byte{nil, make([]byte, 33)} {
@@ -78,7 +78,7 @@ func TestLedgerSurvivesAnyTear(t *testing.T) {
 				w := want[(cut-headerSize)/recordSize]
 				require.Equal(t, w.Floor, got.Floor)
 				require.ElementsMatch(t, w.Above, got.Above)
-				require.NoError(t, l.Append([]Span{{30, 31}}, nil))
+				require.NoError(t, l.Append([]Range{{30, 31}}, nil))
 				require.NoError(t, l.Close())
 				l, got, _, err = read(path)
 				require.NoError(t, err)
@@ -91,14 +91,14 @@ func TestLedgerSurvivesAnyTear(t *testing.T) {
 
 func TestLedgerIsRewrittenWhenThatMakesItShorter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.acks")
-	l := writeLedger(t, path, 0, Span{1, 1})
+	l := writeLedger(t, path, 0, Range{1, 1})
 	for n := uint64(2); l.size <= compactAt; n++ {
-		require.NoError(t, l.Append([]Span{{n, n}}, nil))
+		require.NoError(t, l.Append([]Range{{n, n}}, nil))
 	}
 	long := l.size
 	require.NoError(t, l.Compact(1_000_000, nil), "nothing would be gained")
 	require.Equal(t, long, l.size)
-	now := Acked{Epoch: 7, Floor: 50_000, Above: Spans{{60_000, 60_001}}}
+	now := Acked{Epoch: 7, Floor: 50_000, Above: Ranges{{60_000, 60_001}}}
 	require.NoError(t, l.Compact(1, now.Clone))
 	require.EqualValues(t, headerSize+recordSize, l.size)
 	require.NoError(t, l.Close())
@@ -112,17 +112,17 @@ func TestLedgerThatBrokeIsWrittenAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.acks")
 	l := writeLedger(t, path, 3)
 	require.NoError(t, l.file.Close())
-	require.Error(t, l.Append([]Span{{4, 4}}, nil))
+	require.Error(t, l.Append([]Range{{4, 4}}, nil))
 	before := Acked{Epoch: 7, Floor: 3}
-	require.NoError(t, l.Append([]Span{{4, 4}, {9, 9}}, before.Clone))
+	require.NoError(t, l.Append([]Range{{4, 4}, {9, 9}}, before.Clone))
 	require.NoError(t, l.Close())
 	_, got, _, err := read(path)
 	require.NoError(t, err)
-	require.Equal(t, Acked{Epoch: 7, Floor: 4, Above: Spans{{9, 9}}}, got)
+	require.Equal(t, Acked{Epoch: 7, Floor: 4, Above: Ranges{{9, 9}}}, got)
 }
 
 func TestLedgerAheadOfItsStreamIsCut(t *testing.T) {
-	a := Acked{Epoch: 1, Floor: 10, Above: Spans{{12, 15}, {20, 22}}}
-	require.Equal(t, Acked{Epoch: 1, Floor: 10, Above: Spans{{12, 13}}}, a.upTo(13))
+	a := Acked{Epoch: 1, Floor: 10, Above: Ranges{{12, 15}, {20, 22}}}
+	require.Equal(t, Acked{Epoch: 1, Floor: 10, Above: Ranges{{12, 13}}}, a.upTo(13))
 	require.Equal(t, Acked{Epoch: 1, Floor: 4}, a.upTo(4))
 }

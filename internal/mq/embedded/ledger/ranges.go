@@ -2,15 +2,15 @@ package ledger
 
 import "slices"
 
-// Span is the sequences Lo to Hi, both included.
-type Span struct{ Lo, Hi uint64 }
+// Range is the sequences Lo to Hi, both included.
+type Range struct{ Lo, Hi uint64 }
 
-// Spans is a set of sequences: sorted, disjoint, never adjacent.
-type Spans []Span
+// Ranges is a set of sequences: sorted, disjoint, never adjacent.
+type Ranges []Range
 
 // add puts s into the set.
-func (r Spans) add(s Span) Spans {
-	from, _ := slices.BinarySearchFunc(r, s.Lo, func(e Span, lo uint64) int {
+func (r Ranges) add(s Range) Ranges {
+	from, _ := slices.BinarySearchFunc(r, s.Lo, func(e Range, lo uint64) int {
 		if e.Hi+1 < lo {
 			return -1
 		}
@@ -24,9 +24,9 @@ func (r Spans) add(s Span) Spans {
 	return slices.Replace(r, from, to, s)
 }
 
-// Find returns the span that holds seq.
-func (r Spans) Find(seq uint64) (Span, bool) {
-	i, _ := slices.BinarySearchFunc(r, seq, func(e Span, seq uint64) int {
+// Find returns the range that holds seq.
+func (r Ranges) Find(seq uint64) (Range, bool) {
+	i, _ := slices.BinarySearchFunc(r, seq, func(e Range, seq uint64) int {
 		if e.Hi < seq {
 			return -1
 		}
@@ -35,11 +35,11 @@ func (r Spans) Find(seq uint64) (Span, bool) {
 	if i < len(r) && r[i].Lo <= seq {
 		return r[i], true
 	}
-	return Span{}, false
+	return Range{}, false
 }
 
 // Count is how many sequences the set holds.
-func (r Spans) Count() (n uint64) {
+func (r Ranges) Count() (n uint64) {
 	for _, s := range r {
 		n += s.Hi - s.Lo + 1
 	}
@@ -48,7 +48,7 @@ func (r Spans) Count() (n uint64) {
 
 // advance takes from the set what follows floor without a hole, and returns
 // the new floor.
-func (r Spans) advance(floor uint64) (Spans, uint64) {
+func (r Ranges) advance(floor uint64) (Ranges, uint64) {
 	n := 0
 	for n < len(r) && r[n].Lo <= floor+1 {
 		floor = max(floor, r[n].Hi)
@@ -57,16 +57,16 @@ func (r Spans) advance(floor uint64) (Spans, uint64) {
 	return slices.Delete(r, 0, n), floor
 }
 
-// Merged turns sequences into spans; it sorts seqs.
-func Merged(seqs []uint64) []Span {
+// Merged turns sequences into ranges; it sorts seqs.
+func Merged(seqs []uint64) []Range {
 	slices.Sort(seqs)
-	var out []Span
+	var out []Range
 	for _, seq := range seqs {
 		if n := len(out); n > 0 && seq <= out[n-1].Hi+1 {
 			out[n-1].Hi = seq
 			continue
 		}
-		out = append(out, Span{seq, seq})
+		out = append(out, Range{seq, seq})
 	}
 	return out
 }
