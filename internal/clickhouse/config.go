@@ -33,8 +33,8 @@ type Config struct {
 	// QueryTimeout bounds one statement from its first byte to its last; zero
 	// means no bound of our own.
 	QueryTimeout time.Duration
-	// MaxOpenConns bounds the statements in flight, and once more the questions
-	// of the server's own.
+	// MaxOpenConns bounds the statements in flight. The questions of the server's
+	// own come on top, four at most.
 	MaxOpenConns int
 	MaxIdleConns int
 }

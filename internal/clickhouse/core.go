@@ -22,6 +22,9 @@ const (
 	// default: a request on a connection that the server is just closing fails,
 	// and an INSERT cannot be repeated without its caller.
 	idleTimeout = 2500 * time.Millisecond
+	// maxQuestions bounds the questions of the server's own that are asked at
+	// once over a core, on top of its size.
+	maxQuestions = 4
 )
 
 // coreKey is what makes two tenants share connections.
@@ -53,7 +56,7 @@ func newCore(e entry, s size) *core {
 	life, end := context.WithCancel(context.Background())
 	c := &core{
 		key: e.key, size: s, name: e.config.name(),
-		slots: make(slots, s.open), questions: make(slots, s.open), life: life, end: end,
+		slots: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)), life: life, end: end,
 		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
