@@ -114,7 +114,6 @@ func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Durati
 		Body:        p.newBody(ctx, resp, q.MaxResponseBytes, release),
 		ContentType: resp.Header.Get("Content-Type"),
 		Format:      resp.Header.Get("X-ClickHouse-Format"),
-		QueryID:     resp.Header.Get("X-ClickHouse-Query-Id"),
 		Summary:     parseSummary(resp.Header.Get("X-ClickHouse-Summary")),
 	}, nil
 }
@@ -192,9 +191,6 @@ func (p *Pool) setHeaders(header http.Header, q Request, contentType string) {
 		header.Set(name, value)
 	}
 	header.Set("Content-Type", contentType)
-	if q.ContentEncoding != "" {
-		header.Set("Content-Encoding", q.ContentEncoding)
-	}
 	header.Del("Authorization")
 	header.Del("X-ClickHouse-Database")
 	header.Set("X-ClickHouse-User", p.config.Username)

@@ -57,7 +57,7 @@ func TestAnAnswerThatIsLeftEndsItsConnection(t *testing.T) {
 	s := clickhousetest.Start(t)
 	pool, _ := counted(t, s)
 	id := "left-" + s.Database
-	resp, err := pool.Query(t.Context(), clickhouse.Request{SQL: "SELECT number FROM numbers(100000000000) FORMAT TSV", QueryID: id, ReadOnly: true})
+	resp, err := pool.Query(t.Context(), clickhouse.Request{SQL: "SELECT number FROM numbers(100000000000) FORMAT TSV", Settings: map[string]string{"query_id": id}, ReadOnly: true})
 	require.NoError(t, err)
 	some := make([]byte, 2)
 	_, err = resp.Body.Read(some)

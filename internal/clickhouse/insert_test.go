@@ -2,7 +2,6 @@ package clickhouse_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,19 +69,6 @@ func TestALargeBodyThatIsRefusedAtOnceStillTellsWhy(t *testing.T) {
 	err := pool.Insert(t.Context(), clickhouse.Request{SQL: "INSERT INTO nosuch FORMAT TSV", Body: bytes.NewReader(body)})
 	require.Equal(t, 60, asError(t, err).Code)
 	require.Equal(t, clickhouse.ClassRejected, clickhouse.Classify(err))
-}
-
-func TestACompressedBodyIsDeclared(t *testing.T) {
-	s := clickhousetest.Start(t)
-	s.Exec(t, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n")
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err := w.Write([]byte("1\n2\n3\n"))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	pool := poolOf(t, configOf(s))
-	require.NoError(t, pool.Insert(t.Context(), clickhouse.Request{SQL: "INSERT INTO t FORMAT TSV", Body: &packed, ContentEncoding: "gzip"}))
-	require.Equal(t, 3, s.Count(t, "t"))
 }
 
 func TestThePasswordIsInHeadersOnly(t *testing.T) {

@@ -92,9 +92,6 @@ func (p *Pool) appendQuery(out []byte, q Request) []byte {
 	if q.Body != nil && len(q.External) == 0 {
 		out = appendParameter(out, "", "query", q.SQL)
 	}
-	if q.QueryID != "" {
-		out = appendParameter(out, "", "query_id", q.QueryID)
-	}
 	return out
 }
 

@@ -13,8 +13,6 @@ type Request struct {
 	Rows int
 	// Repeat says that the rows may be written already, by an INSERT before.
 	Repeat bool
-	// ContentEncoding says how Body is compressed ("zstd", "gzip"); "" is not.
-	ContentEncoding string
 	// Params are the statement's parameters by name, without "param_". The
 	// values are sent as they are: see EscapeParam.
 	Params map[string]string
@@ -22,7 +20,6 @@ type Request struct {
 	Settings map[string]string
 	// External are temporary tables the statement may read by name.
 	External []ExternalTable
-	QueryID  string
 	// ReadOnly lets the statement read only, cancels it at the server when its
 	// reader goes away, and allows one repeat when a kept connection turns out
 	// to be closed.
@@ -56,7 +53,6 @@ type Response struct {
 	// Format is the output format's name, as the statement or default_format
 	// spells it; "" when ClickHouse did not say.
 	Format  string
-	QueryID string
 	Summary Summary
 }
 
