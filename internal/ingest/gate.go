@@ -36,7 +36,7 @@ type GateOptions struct {
 	// MaxWaitingPerTenant and MaxWaiting bound the bytes of rows that wait for
 	// the queue; 0 is 16 MiB and 256 MiB. Over them a request is queue.full.
 	MaxWaitingPerTenant, MaxWaiting int64
-	// Dedupe remembers ids; nil is one that is never available.
+	// Dedupe remembers ids. It may be nil where no request has any, nor a key.
 	Dedupe dedupe.Reserver
 	// Lease is how long a reservation of Dedupe lasts.
 	Lease time.Duration
@@ -107,9 +107,6 @@ func NewGate(o GateOptions) *Gate {
 	o.MaxWaitingPerTenant = cmp.Or(o.MaxWaitingPerTenant, defaultWaitingPerTenant)
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultWaiting)
 	o.InFlightWait = cmp.Or(o.InFlightWait, defaultInFlightWait)
-	if o.Dedupe == nil {
-		o.Dedupe = dedupe.None{}
-	}
 	g := &Gate{
 		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting),
 		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),

@@ -339,8 +339,9 @@ func TestShortestRetention(t *testing.T) {
 }
 
 func TestDedupeStoreDownFailsClosed(t *testing.T) {
-	q := &queue{}
-	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	rig := newDedupeRig(t)
+	require.NoError(t, rig.store.Close(t.Context()))
+	q, g := rig.queue, rig.Gate
 	r := ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("a"))
 	_, err := g.Ingest(t.Context(), r)
 	require.NoError(t, err, "nothing is asked where ids are not remembered")
