@@ -85,19 +85,19 @@ func (p *parser) document() *node {
 
 func (p *parser) value() *node {
 	n := &node{start: p.pos}
-	switch c := p.peek(); {
-	case c == '{':
+	switch p.peek() {
+	case '{':
 		n.kind = kindObject
 		seen := map[string]bool{}
 		p.members('}', func() { p.member(n, seen) })
-	case c == '[':
+	case '[':
 		n.kind = kindArray
 		p.members(']', func() {
 			p.trail = append(p.trail, segment{kind: stepIndex, index: len(n.items)})
 			n.items = append(n.items, p.value())
 			p.trail = p.trail[:len(p.trail)-1]
 		})
-	case c == '"':
+	case '"':
 		n.kind, n.text = kindString, p.str()
 	default:
 		p.word(n)
