@@ -121,7 +121,7 @@ func (f *batch) pass(i *insertion, b *backoff) verdict {
 	giveUp := f.b.giveUp
 	if !i.untouched() {
 		giveUp = nil
-	} else if b == f.b.waits && b.window().left > 0 && f.w.memory.Wanted(f.b.topic.Tenant) {
+	} else if left, _ := f.b.waits.waiting(); b == f.b.waits && left > 0 && f.w.memory.Wanted(f.b.topic.Tenant) {
 		return notNow
 	}
 	switch b.enter(f.b.stopped, giveUp) {
@@ -155,7 +155,7 @@ func (f *batch) withoutPool(err error, since time.Time) error {
 
 // failed begins a backoff's next window and says so.
 func (f *batch) failed(b *backoff, class clickhouse.Class, err error) {
-	wait := b.fail(err.Error())
+	wait := b.fail()
 	f.w.o.Logger.Warn("cannot write to ClickHouse; the rows are kept and tried again",
 		"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "class", class.String(), "retry_in", wait.String(), "error", err)
 }

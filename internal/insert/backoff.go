@@ -14,9 +14,7 @@ type backoff struct {
 
 	mu       sync.Mutex
 	failures int
-	since    time.Time
 	until    time.Time
-	reason   string
 	probing  bool
 	changed  chan struct{} // closed when waiters should look again
 }
@@ -79,24 +77,21 @@ func (b *backoff) look() (wait time.Duration, changed <-chan struct{}, ok bool) 
 func (b *backoff) succeed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.probing, b.reason = 0, false, ""
+	b.failures, b.probing = 0, false
 	b.wake()
 }
 
 // fail begins the next window and returns how long it is. Attempts that were
 // under way when a window began do not lengthen it.
-func (b *backoff) fail(reason string) time.Duration {
+func (b *backoff) fail() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	if b.failures > 0 && !b.probing && now.Before(b.until) {
 		return b.until.Sub(now)
 	}
-	if b.failures == 0 {
-		b.since = now
-	}
 	b.failures++
-	b.probing, b.reason = false, reason
+	b.probing = false
 	wait := b.draw()
 	b.until = now.Add(wait)
 	b.wake()
@@ -127,16 +122,9 @@ func (b *backoff) wake() {
 	b.changed = make(chan struct{})
 }
 
-// window is the state of a backoff.
-type window struct {
-	open   bool // it is waited for something
-	since  time.Time
-	reason string        // of the last failure
-	left   time.Duration // until an attempt may be made
-}
-
-func (b *backoff) window() window {
+// waiting reports whether a backoff is running, and how long its window still is.
+func (b *backoff) waiting() (left time.Duration, on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return window{open: b.failures > 0, since: b.since, reason: b.reason, left: max(0, time.Until(b.until))}
+	return max(0, time.Until(b.until)), b.failures > 0
 }

@@ -129,7 +129,7 @@ func (b *batcher) due(now time.Time, draining bool) (wait time.Duration, due boo
 		}
 	}
 	if len(b.kept) > 0 && !draining {
-		left := b.refusals.window().left
+		left, _ := b.refusals.waiting()
 		if left == 0 {
 			return 0, true
 		}
@@ -191,7 +191,7 @@ func (b *batcher) next(now time.Time) []insertion {
 	if n > 0 {
 		b.first = now
 	}
-	if len(b.kept) > 0 && b.refusals.window().left == 0 {
+	if left, _ := b.refusals.waiting(); len(b.kept) > 0 && left == 0 {
 		insertions = append(insertions, b.kept...)
 		b.kept = nil
 	}
@@ -218,7 +218,7 @@ func (b *batcher) keep(refused []insertion, err error) {
 	switch {
 	case len(refused) > 0:
 		b.kept = append(b.kept, refused...)
-		b.refusals.fail(err.Error())
+		b.refusals.fail()
 	case len(b.kept) == 0:
 		b.refusals.succeed()
 	}

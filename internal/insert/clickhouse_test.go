@@ -179,7 +179,7 @@ func TestClickHouseAwayForAWhile(t *testing.T) {
 		r.send(ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line(fmt.Sprint(i))))
 	}
 	waitFor(t, "a few failures", func() bool { return strings.Count(r.logs.String(), "cannot write") >= 4 })
-	require.Len(t, r.worker.Status().Backoffs, 1)
+	require.Equal(t, 1, r.worker.Status().PoolsWaiting)
 	failures := strings.Count(r.logs.String(), "cannot write")
 	// Waits are drawn below half a second, a quarter of one on average.
 	assert.Less(t, failures, 20+int(time.Since(away)/(100*time.Millisecond)), "retries are spaced")
@@ -395,9 +395,8 @@ func TestRealMissingGrantIsTheTablesOwn(t *testing.T) {
 	r := newRig(t).open()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
 	r.start(c.use)
-	waitFor(t, "the refusal", func() bool { return len(r.worker.Status().Backoffs) == 1 })
-	b := r.worker.Status().Backoffs[0]
-	assert.Equal(t, "pages", b.Table)
+	waitFor(t, "the refusal", func() bool { return r.worker.Status().TablesWaiting == 1 })
+	assert.Zero(t, r.worker.Status().PoolsWaiting)
 	assert.EqualValues(t, 10, 10*r.pending(birch))
 	assert.Empty(t, r.letters(birch, "pages"))
 }

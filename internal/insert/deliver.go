@@ -138,6 +138,7 @@ func (w *Worker) reclaim(id tenant.ID) {
 // stuck reports whether the table itself keeps its rows from being written,
 // and in what time it is worth coming again.
 func (w *Worker) stuck(b *batcher) (bool, time.Duration) {
-	waits, refusals := b.waits.window(), b.refusals.window()
-	return waits.open || refusals.open, max(waits.left, refusals.left, w.o.BackoffMin)
+	wait, waiting := b.waits.waiting()
+	refused, refusing := b.refusals.waiting()
+	return waiting || refusing, max(wait, refused, w.o.BackoffMin)
 }

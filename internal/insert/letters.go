@@ -139,7 +139,7 @@ func (f *batch) storeLetters() bool {
 			}
 			break
 		}
-		wait := f.b.waits.fail(err.Error())
+		wait := f.b.waits.fail()
 		f.w.o.Logger.Error("cannot park refused rows; they stay in the queue",
 			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(f.letters), "retry_in", wait.String(), "error", err)
 		if f.b.waits.enter(f.b.stopped, nil) == passStop {

@@ -50,7 +50,7 @@ func stateMetrics(w *Worker) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		gauge("wavehouse_worker_held_bytes", "Bytes of rows in hand.", func(s Status) float64 { return float64(s.HeldBytes) }),
-		gauge("wavehouse_worker_backoffs", "Pools and tables that are being waited for.", func(s Status) float64 { return float64(len(s.Backoffs)) }),
+		gauge("wavehouse_worker_backoffs", "Pools and tables that are being waited for.", func(s Status) float64 { return float64(s.PoolsWaiting + s.TablesWaiting) }),
 		gauge("wavehouse_worker_oldest_unwritten_seconds", "Age of the oldest row in hand.", func(s Status) float64 {
 			if s.OldestUnwritten.IsZero() {
 				return 0

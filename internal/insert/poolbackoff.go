@@ -43,19 +43,19 @@ func (p *poolBackoffs) put(name string, used *backoff) {
 		return
 	}
 	b.users--
-	if b.users == 0 && !b.window().open {
+	if _, on := b.waiting(); b.users == 0 && !on {
 		delete(p.pools, name)
 	}
 }
 
-func (p *poolBackoffs) status() []BackoffStatus {
+// waiting is how many pools are being waited for.
+func (p *poolBackoffs) waiting() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []BackoffStatus
-	for name, b := range p.pools {
-		if now := b.window(); now.open {
-			all = append(all, BackoffStatus{Pool: name, Since: now.since, Err: now.reason})
+	for _, b := range p.pools {
+		if _, on := b.waiting(); on {
+			n++
 		}
 	}
-	return all
+	return n
 }

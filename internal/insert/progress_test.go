@@ -121,7 +121,7 @@ func TestProgressOfAChunkThatWasHandedBack(t *testing.T) {
 	request.Places = true
 	result, err := r.gate.Ingest(t.Context(), request)
 	require.NoError(t, err)
-	waitFor(t, "the table to be stuck", func() bool { return len(r.worker.Status().Backoffs) == 1 })
+	waitFor(t, "the table to be stuck", func() bool { return r.worker.Status().TablesWaiting == 1 })
 	others := ingesttest.Pages()
 	others.Name = "others"
 	r.send(ingesttest.Request(others, record.NDJSON, one))

@@ -1,10 +1,6 @@
 package insert
 
-import (
-	"time"
-
-	"github.com/wavehouse/wavehouse/internal/tenant"
-)
+import "time"
 
 // Status is the worker's state.
 type Status struct {
@@ -16,32 +12,21 @@ type Status struct {
 	OldestUnwritten time.Time
 	// RowsInserted and RowsParked count since the start.
 	RowsInserted, RowsParked uint64
-	// Backoffs are the pools and tables that are being waited for.
-	Backoffs []BackoffStatus
-}
-
-// BackoffStatus is one wait.
-type BackoffStatus struct {
-	// Pool is the pool's name; "" when the wait is for one table.
-	Pool   string
-	Tenant tenant.ID
-	Table  string
-	Since  time.Time
-	// Err is the last failure.
-	Err string
+	// PoolsWaiting and TablesWaiting are what is being waited for.
+	PoolsWaiting, TablesWaiting int
 }
 
 // Status returns the worker's state now.
 func (w *Worker) Status() Status {
-	s := Status{HeldBytes: w.memory.Used(), Backoffs: w.pools.status()}
+	s := Status{HeldBytes: w.memory.Used(), PoolsWaiting: w.pools.waiting()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.HeldChunks = len(w.held)
 	s.RowsInserted, s.RowsParked = w.totals.inserted, w.totals.parked
 	s.OldestUnwritten = w.oldest()
-	for topic, b := range w.batchers {
-		if now := b.waits.window(); now.open {
-			s.Backoffs = append(s.Backoffs, BackoffStatus{Tenant: topic.Tenant, Table: topic.Table, Since: now.since, Err: now.reason})
+	for _, b := range w.batchers {
+		if _, on := b.waits.waiting(); on {
+			s.TablesWaiting++
 		}
 	}
 	return s

@@ -50,7 +50,7 @@ func TestStopWhileClickHouseIsAway(t *testing.T) {
 		o.Pool, o.BackoffMin, o.BackoffMax = pool(s), time.Minute, time.Minute
 	}
 	r.start(slow)
-	waitFor(t, "a failure", func() bool { return len(r.worker.Status().Backoffs) > 0 })
+	waitFor(t, "a failure", func() bool { return r.worker.Status().PoolsWaiting == 1 })
 	r.close()
 	away.Store(false)
 	r.start(slow)

@@ -150,7 +150,7 @@ func TestWorkerRepeatsUnchanged(t *testing.T) {
 				assert.Equal(t, seen[0].settings, i.settings)
 			}
 			assert.Empty(t, r.letters(birch, "pages"))
-			assert.Empty(t, r.worker.Status().Backoffs)
+			assert.Zero(t, r.worker.Status().PoolsWaiting+r.worker.Status().TablesWaiting)
 		})
 	}
 }
@@ -175,10 +175,8 @@ func TestWorkerBackoffIsSharedByThePool(t *testing.T) {
 		o.BackoffMin, o.BackoffMax = 200*time.Millisecond, 200*time.Millisecond
 	})
 	waitFor(t, "some windows to pass", func() bool { return len(s.seen()) >= 14 })
-	backoffs := r.worker.Status().Backoffs
-	require.Len(t, backoffs, 1)
-	assert.Equal(t, "ch", backoffs[0].Pool)
-	assert.Contains(t, backoffs[0].Err, "connection refused")
+	assert.Equal(t, 1, r.worker.Status().PoolsWaiting)
+	assert.Zero(t, r.worker.Status().TablesWaiting)
 	down.Store(false)
 	r.settled(birch)
 	assert.Len(t, s.rows(), 10)
@@ -201,8 +199,7 @@ func TestWorkerTablesOwnTrouble(t *testing.T) {
 	stuck.Name = "stuck"
 	r.send(ingesttest.Request(stuck, record.JSON, ingesttest.Line("1")))
 	r.start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
-	waitFor(t, "the trouble", func() bool { return len(r.worker.Status().Backoffs) == 1 })
-	assert.Equal(t, "stuck", r.worker.Status().Backoffs[0].Table)
+	waitFor(t, "the trouble", func() bool { return r.worker.Status().TablesWaiting == 1 })
 	r.send(ingesttest.Request(ingesttest.Pages(), record.JSON, ingesttest.Line("2")))
 	waitFor(t, "the other table", func() bool { return len(s.rows()) == 1 })
 	readOnly.Store(false)
