@@ -9,6 +9,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,18 +215,8 @@ func (b *Broker) all() []*queue {
 		out = append(out, q)
 	}
 	b.mu.Unlock()
-	slices.SortFunc(out, func(x, y *queue) int { return compareTenants(x.tenant, y.tenant) })
+	slices.SortFunc(out, func(x, y *queue) int { return cmp.Compare(x.tenant, y.tenant) })
 	return out
-}
-
-func compareTenants(x, y tenant.ID) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 // enter begins an operation that Close waits for; leave ends it.
@@ -241,11 +232,15 @@ func (b *Broker) enter() error {
 
 func (b *Broker) leave() { b.ops.Done() }
 
-// bind returns a context that ends with ctx or when the broker closes.
-func (b *Broker) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// begin is enter with a context that ends with ctx or when the broker closes;
+// done ends the operation.
+func (b *Broker) begin(ctx context.Context) (bound context.Context, done func(), err error) {
+	if err := b.enter(); err != nil {
+		return nil, nil, err
+	}
+	bound, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(b.ctx, func() { cancel(mq.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
+	return bound, func() { stop(); cancel(nil); b.leave() }, nil
 }
 
 // Close ends deliveries and feeds, waits for publishes under way until ctx

@@ -25,9 +25,7 @@ func (b *Broker) SetBudget(ctx context.Context, t tenant.ID, bytes int64) error 
 		return fmt.Errorf("queue budget of tenant %s: %d bytes: want more than 0", t, bytes)
 	}
 	q := b.queue(t)
-	q.budgetMu.Lock()
-	q.budget = bytes
-	q.budgetMu.Unlock()
+	q.budget.Store(bytes)
 	return q.applyBudget(ctx, true)
 }
 
@@ -49,7 +47,7 @@ func (q *queue) applyBudget(ctx context.Context, retry bool) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	bytes := q.asked()
+	bytes := q.budget.Load()
 	if err := q.resize(context.WithoutCancel(ctx), bytes); err != nil {
 		q.log.Warn("queue budget is not applied", "asked", bytes, "applied", q.current(), "error", err)
 		return fmt.Errorf("%w: tenant %s, %d bytes: %w", mq.ErrBudgetNotApplied, q.tenant, bytes, err)
@@ -71,48 +69,43 @@ func (q *queue) reopenFailed(ctx context.Context) error {
 // resize updates the dead-letter stream first, as it may have to refuse, and
 // takes that back when the ingest stream fails. ingest.turn is held.
 func (q *queue) resize(ctx context.Context, bytes int64) error {
-	applied, letters := q.caps()
-	if q.letters.open.Load() {
-		if err := q.resizeLetters(ctx, letterConfig(q.tenant, bytes)); err != nil {
-			return err
-		}
+	cfg := letterConfig(q.tenant, bytes)
+	before, err := q.resizeLetters(ctx, cfg)
+	if err != nil {
+		return err
 	}
-	if q.ingest.open.Load() && applied != bytes {
+	if q.ingest.open.Load() && q.applied.Load() != bytes {
 		if err := q.b.host.update(ctx, ingestConfig(q.tenant, bytes, q.b.o.DuplicateWindow)); err != nil {
-			return errors.Join(err, q.restoreLetters(ctx, letters))
+			cfg.MaxBytes = before
+			_, failed := q.resizeLetters(ctx, cfg)
+			return errors.Join(err, failed)
 		}
 	}
-	q.setApplied(bytes)
+	q.applied.Store(bytes)
 	return nil
 }
 
-func (q *queue) restoreLetters(ctx context.Context, bytes int64) error {
+// resizeLetters resizes the dead-letter stream if it is open, and returns what
+// it had before.
+func (q *queue) resizeLetters(ctx context.Context, cfg natsjs.StreamConfig) (before int64, err error) {
 	if !q.letters.open.Load() {
-		return nil
+		return 0, nil
 	}
-	cfg := letterConfig(q.tenant, 0)
-	cfg.MaxBytes = bytes
-	return q.resizeLetters(ctx, cfg)
-}
-
-func (q *queue) resizeLetters(ctx context.Context, cfg natsjs.StreamConfig) error {
-	return q.store.Alone(ctx, func() error {
-		if _, now := q.caps(); now == cfg.MaxBytes {
-			return nil
-		}
+	err = q.store.Alone(ctx, func() error {
 		info, err := jetstream.Info(ctx, q.b.host.js, cfg.Name)
 		if err != nil {
 			return err
 		}
-		if info.State.Bytes > uint64(cfg.MaxBytes) {
+		before = info.Config.MaxBytes
+		switch {
+		case before == cfg.MaxBytes:
+			return nil
+		case info.State.Bytes > uint64(cfg.MaxBytes):
 			return fmt.Errorf("dead letters take %d bytes, their share would be %d", info.State.Bytes, cfg.MaxBytes)
 		}
-		if err := q.b.host.update(ctx, cfg); err != nil {
-			return err
-		}
-		q.setLetterCap(cfg.MaxBytes)
-		return nil
+		return q.b.host.update(ctx, cfg)
 	})
+	return before, err
 }
 
 // update changes a stream's configuration.

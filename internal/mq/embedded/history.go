@@ -72,12 +72,11 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 // Purge implements mq.Purger.
 func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (map[tenant.ID]uint64, error) {
 	purged := map[tenant.ID]uint64{}
-	if err := b.enter(); err != nil {
+	ctx, done, err := b.begin(ctx)
+	if err != nil {
 		return purged, err
 	}
-	defer b.leave()
-	ctx, cancel := b.bind(ctx)
-	defer cancel()
+	defer done()
 	var errs []error
 	for t, cutoff := range cutoffs {
 		q, ok := b.known(t)

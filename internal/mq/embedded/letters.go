@@ -59,12 +59,11 @@ func (b *Broker) DeadLetters(t tenant.ID) (mq.DeadLetterStore, error) {
 
 // with calls do unless there are no letters.
 func (s *letterStore) with(ctx context.Context, do func(context.Context, *queue) error) error {
-	if err := s.b.enter(); err != nil {
+	ctx, done, err := s.b.begin(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.b.leave()
-	ctx, cancel := s.b.bind(ctx)
-	defer cancel()
+	defer done()
 	q, ok := s.b.known(s.t)
 	switch {
 	case !ok:
@@ -125,7 +124,7 @@ func (s *letterStore) discard(ctx context.Context, remove func(context.Context, 
 	err = s.with(ctx, func(ctx context.Context, q *queue) error {
 		n, err = remove(ctx, q.store)
 		s.b.metrics.discarded.WithLabelValues(string(s.t)).Add(float64(n))
-		if n > 0 && q.asked() != q.current() {
+		if n > 0 && q.budget.Load() != q.current() {
 			_ = q.applyBudget(ctx, false) // logged; the letters are discarded
 		}
 		return err

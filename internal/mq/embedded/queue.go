@@ -34,11 +34,9 @@ type queue struct {
 	// store is of use once letters is open.
 	store *jetstream.Letters
 
-	// budget is what was asked for, applied what the ingest stream has and
-	// letterCap what the dead-letter stream has; 0 until they are open.
-	budgetMu        sync.Mutex
-	budget, applied int64
-	letterCap       int64
+	// budget is what was asked for, applied what the streams have; 0 until one
+	// is open.
+	budget, applied atomic.Int64
 
 	// ackMu serialises acknowledgements and purges, and guards ledger.
 	ackMu  sync.Mutex
@@ -87,7 +85,7 @@ func (o *opening) failure() error {
 
 func newQueue(b *Broker, t tenant.ID) *queue {
 	q := &queue{
-		tenant: t, b: b, budget: b.o.DefaultBudget,
+		tenant: t, b: b,
 		log:    b.log.With("tenant", string(t)),
 		flight: semaphore.NewWeighted(maxInFlight),
 	}
@@ -95,6 +93,7 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 		JS: b.host.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
 		MaxPayload: b.host.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
 	})
+	q.budget.Store(b.o.DefaultBudget)
 	q.ingest.turn = make(chan struct{}, 1)
 	q.letters.turn = make(chan struct{}, 1)
 	return q
@@ -108,7 +107,7 @@ func (q *queue) openIngest(ctx context.Context, now bool) error {
 		return nil
 	}
 	err := q.open(ctx, &q.ingest, now, func() error {
-		info, err := q.obtain(ctx, ingestConfig(q.tenant, q.asked(), q.b.o.DuplicateWindow))
+		info, err := q.obtain(ctx, ingestConfig(q.tenant, q.budget.Load(), q.b.o.DuplicateWindow))
 		if err != nil {
 			return err
 		}
@@ -137,11 +136,8 @@ func (q *queue) adoptLetters(ctx context.Context, info *natsjs.StreamInfo) error
 	if !info.Config.AllowAtomicPublish {
 		cfg := letterConfig(q.tenant, 0)
 		cfg.MaxBytes = info.Config.MaxBytes
-		if err := q.b.host.update(context.WithoutCancel(ctx), cfg); err != nil {
-			return err
-		}
+		return q.b.host.update(context.WithoutCancel(ctx), cfg)
 	}
-	q.setLetterCap(info.Config.MaxBytes)
 	return nil
 }
 
@@ -192,7 +188,7 @@ func (q *queue) adoptIngest(info *natsjs.StreamInfo) error {
 	if err != nil {
 		return err
 	}
-	q.setApplied(info.Config.MaxBytes)
+	q.applied.Store(info.Config.MaxBytes)
 	q.mu.Lock()
 	again := q.epoch == epoch
 	q.epoch, q.first, q.last = epoch, info.State.FirstSeq, info.State.LastSeq
@@ -210,38 +206,12 @@ func (q *queue) adoptIngest(info *natsjs.StreamInfo) error {
 	return nil
 }
 
-func (q *queue) asked() int64 {
-	q.budgetMu.Lock()
-	defer q.budgetMu.Unlock()
-	return q.budget
-}
-
 // current is the budget that is applied, or will be.
 func (q *queue) current() int64 {
-	q.budgetMu.Lock()
-	defer q.budgetMu.Unlock()
-	if q.applied > 0 {
-		return q.applied
+	if applied := q.applied.Load(); applied > 0 {
+		return applied
 	}
-	return q.budget
-}
-
-func (q *queue) setApplied(bytes int64) {
-	q.budgetMu.Lock()
-	q.applied = bytes
-	q.budgetMu.Unlock()
-}
-
-func (q *queue) setLetterCap(bytes int64) {
-	q.budgetMu.Lock()
-	q.letterCap = bytes
-	q.budgetMu.Unlock()
-}
-
-func (q *queue) caps() (applied, letters int64) {
-	q.budgetMu.Lock()
-	defer q.budgetMu.Unlock()
-	return q.applied, q.letterCap
+	return q.budget.Load()
 }
 
 func (q *queue) position(seq uint64) mq.Position {

@@ -12,12 +12,11 @@ import (
 
 // Replay implements mq.History.
 func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
-	if err := b.enter(); err != nil {
+	ctx, done, err := b.begin(ctx)
+	if err != nil {
 		return err
 	}
-	defer b.leave()
-	ctx, cancel := b.bind(ctx)
-	defer cancel()
+	defer done()
 	q, ok := b.known(t.Tenant)
 	if !ok || !q.ingest.open.Load() {
 		return absent(q, from)
@@ -130,12 +129,11 @@ func (b *Broker) PositionAt(ctx context.Context, t mq.Topic, at time.Time) (mq.P
 	if err := b.lookOpen(ctx, t, func(q *queue) { epoch, last = q.epoch, q.last }); err != nil || epoch == 0 {
 		return mq.Position{}, err
 	}
-	if err := b.enter(); err != nil {
+	ctx, done, err := b.begin(ctx)
+	if err != nil {
 		return mq.Position{}, err
 	}
-	defer b.leave()
-	ctx, cancel := b.bind(ctx)
-	defer cancel()
+	defer done()
 	m, err := b.reads.Since(ctx, ingestStream(t.Tenant), at)
 	if errors.Is(err, jetstream.ErrNoMessage) {
 		return mq.NewPosition(epoch, last), nil

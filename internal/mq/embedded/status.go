@@ -29,12 +29,11 @@ func (b *Broker) Tenants(ctx context.Context, after tenant.ID, limit int) ([]ten
 
 // TenantStatus implements mq.Tenants.
 func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus, error) {
-	if err := b.enter(); err != nil {
+	ctx, done, err := b.begin(ctx)
+	if err != nil {
 		return mq.TenantStatus{}, err
 	}
-	defer b.leave()
-	ctx, cancel := b.bind(ctx)
-	defer cancel()
+	defer done()
 	q, ok := b.known(t)
 	if !ok {
 		return mq.TenantStatus{}, ctx.Err()

@@ -148,10 +148,18 @@ func Viewing(show func(mq.Chunk, mq.Position)) mq.Viewer {
 	return mq.Viewer{Chunk: show, Hole: func(mq.Hole) {}}
 }
 
+// as is a capability of a queue that has it.
+func as[T any](t *testing.T, b mq.Broker) T {
+	t.Helper()
+	v, ok := b.(T)
+	require.True(t, ok, "the queue has no %T", v)
+	return v
+}
+
 // statusOf asks a queue that knows its tenants.
 func statusOf(t *testing.T, b mq.Broker, id tenant.ID) mq.TenantStatus {
 	t.Helper()
-	st, err := b.(mq.Tenants).TenantStatus(t.Context(), id)
+	st, err := as[mq.Tenants](t, b).TenantStatus(t.Context(), id)
 	require.NoError(t, err)
 	return st
 }
