@@ -61,7 +61,7 @@ func proven(q Request, s Summary) error {
 	case s == Summary{}:
 		return misdirected.error(Error{Status: http.StatusOK, Message: "answered an INSERT without X-ClickHouse-Summary: " +
 			"what answers is no ClickHouse, or a proxy drops its headers"})
-	case s.WrittenRows < uint64(q.Rows) && !(q.Repeat && s.WrittenRows == 0):
+	case s.WrittenRows < uint64(q.Rows) && (!q.Repeat || s.WrittenRows != 0):
 		return misdirected.error(Error{Status: http.StatusOK,
 			Message: fmt.Sprintf("answered an INSERT of %d rows with %d written", q.Rows, s.WrittenRows)})
 	}

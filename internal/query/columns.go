@@ -40,7 +40,7 @@ type column struct {
 func (c *columns) lookup(clause, name string) (column, *Error) {
 	index, ok := c.table.Record.Lookup(name)
 	switch {
-	case name == policy.AllTables && !(ok && c.grant.Allows(name)):
+	case name == policy.AllTables && (!ok || !c.grant.Allows(name)):
 		return column{}, invalidColumn(name, `%s: %q is no column; "select_all": true reads every column`, clause, name)
 	case !c.grant.Allows(name), !ok && !c.grant.EveryColumn():
 		return column{}, c.denied(clause, name)

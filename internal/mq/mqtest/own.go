@@ -30,7 +30,7 @@ func ownCases() []testCase {
 
 func fullQueue(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 200<<10))
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 200<<10))
 	body := string(bytes.Repeat([]byte("x"), 10<<10))
 	stored := 0
 	for {
@@ -55,10 +55,10 @@ func fullQueue(t *testing.T, s Store) {
 
 func letterBudget(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 10<<20))
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 10<<20))
 	publishMany(t, b, "birch", "t", 1)
 	park(t, b, "birch", "a", 100)
-	err := as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 20<<10)
+	err := budgetsOf(t, b).SetBudget(t.Context(), "birch", 20<<10)
 	require.ErrorIs(t, err, mq.ErrBudgetNotApplied)
 	st := statusOf(t, b, "birch")
 	require.EqualValues(t, 10<<20, st.Budget, "neither stream is resized")
@@ -74,14 +74,14 @@ func letterBudget(t *testing.T, s Store) {
 	require.NoError(t, err)
 	require.Equal(t, 100, n)
 	require.EqualValues(t, 20<<10, statusOf(t, b, "birch").Budget, "applied once there is room")
-	require.Error(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 0))
+	require.Error(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 0))
 }
 
 // letterKeepOlder fills a tenant's share of dead letters: the oldest make room
 // for new ones, but not for those that are to keep them.
 func letterKeepOlder(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 100<<10))
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 100<<10))
 	row := string(make([]byte, 1<<10))
 	letter := func(keep bool) mq.DeadLetter {
 		l := Letter("birch", "t", row)
@@ -116,11 +116,11 @@ func unopened(t *testing.T, s Store) {
 	for _, id := range []tenant.ID{"birch", "cedar"} {
 		publishMany(t, b, id, "t", 1)
 	}
-	require.Empty(t, as[mq.Budgets](t, b).Unopened())
+	require.Empty(t, budgetsOf(t, b).Unopened())
 	require.NoError(t, b.Close(t.Context()))
 	repair := s.Damage(t, "birch")
 	b = open(t, s)
-	require.Equal(t, []tenant.ID{"birch"}, as[mq.Budgets](t, b).Unopened())
+	require.Equal(t, []tenant.ID{"birch"}, budgetsOf(t, b).Unopened())
 	st := statusOf(t, b, "birch")
 	require.Error(t, st.Err)
 	require.True(t, st.Kept)
@@ -128,17 +128,17 @@ func unopened(t *testing.T, s Store) {
 	require.ErrorIs(t, err, mq.ErrFull)
 	require.NoError(t, b.Full(), "the others go on")
 	publishMany(t, b, "cedar", "t", 1)
-	require.Error(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<30))
+	require.Error(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<30))
 	repair()
-	require.NoError(t, as[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<30))
-	require.Empty(t, as[mq.Budgets](t, b).Unopened())
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<30))
+	require.Empty(t, budgetsOf(t, b).Unopened())
 	publishMany(t, b, "birch", "t", 1)
 	require.NoError(t, statusOf(t, b, "birch").Err)
 }
 
 func purgeOf(t *testing.T, b mq.Broker, id tenant.ID, before time.Time) uint64 {
 	t.Helper()
-	purged, err := as[mq.Purger](t, b).Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
+	purged, err := purgerOf(t, b).Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
 	require.NoError(t, err)
 	require.NotContains(t, purged, tenant.ID("nobody"))
 	return purged[id]
@@ -202,7 +202,7 @@ func tenantPages(t *testing.T, s Store) {
 	park(t, b, "parked", "t", 3)
 	var all []tenant.ID
 	for after := tenant.ID(""); ; after = all[len(all)-1] {
-		page, err := as[mq.Purger](t, b).Tenants(t.Context(), after, 4)
+		page, err := purgerOf(t, b).Tenants(t.Context(), after, 4)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), 4)
 		if len(page) == 0 {
@@ -223,7 +223,7 @@ func tenantPages(t *testing.T, s Store) {
 func floors(t *testing.T, s Store) {
 	b, topic := open(t, s), mq.Topic{Tenant: "birch", Table: "t"}
 	floorOf := func() (floor, inherited mq.Position) {
-		floor, inherited, err := as[mq.Floors](t, b).Floor(t.Context(), topic)
+		floor, inherited, err := floorsOf(t, b).Floor(t.Context(), topic)
 		require.NoError(t, err)
 		return floor, inherited
 	}
@@ -246,6 +246,6 @@ func floors(t *testing.T, s Store) {
 	floor, _ = floorOf()
 	require.Equal(t, at[2], floor)
 	require.NoError(t, b.Close(t.Context()))
-	_, _, err := as[mq.Floors](t, b).Floor(t.Context(), topic)
+	_, _, err := floorsOf(t, b).Floor(t.Context(), topic)
 	require.ErrorIs(t, err, mq.ErrClosed)
 }

@@ -148,18 +148,39 @@ func Viewing(show func(mq.Chunk, mq.Position)) mq.Viewer {
 	return mq.Viewer{Chunk: show, Hole: func(mq.Hole) {}}
 }
 
-// as is a capability of a queue that has it.
-func as[T any](t *testing.T, b mq.Broker) T {
+// These are the capabilities of a queue that has them.
+func budgetsOf(t *testing.T, b mq.Broker) mq.Budgets {
 	t.Helper()
-	v, ok := b.(T)
-	require.True(t, ok, "the queue has no %T", v)
+	v, ok := b.(mq.Budgets)
+	require.True(t, ok, "the queue is no mq.Budgets")
+	return v
+}
+
+func purgerOf(t *testing.T, b mq.Broker) mq.Purger {
+	t.Helper()
+	v, ok := b.(mq.Purger)
+	require.True(t, ok, "the queue is no mq.Purger")
+	return v
+}
+
+func floorsOf(t *testing.T, b mq.Broker) mq.Floors {
+	t.Helper()
+	v, ok := b.(mq.Floors)
+	require.True(t, ok, "the queue is no mq.Floors")
+	return v
+}
+
+func tenantsOf(t *testing.T, b mq.Broker) mq.Tenants {
+	t.Helper()
+	v, ok := b.(mq.Tenants)
+	require.True(t, ok, "the queue is no mq.Tenants")
 	return v
 }
 
 // statusOf asks a queue that knows its tenants.
 func statusOf(t *testing.T, b mq.Broker, id tenant.ID) mq.TenantStatus {
 	t.Helper()
-	st, err := as[mq.Tenants](t, b).TenantStatus(t.Context(), id)
+	st, err := tenantsOf(t, b).TenantStatus(t.Context(), id)
 	require.NoError(t, err)
 	return st
 }
