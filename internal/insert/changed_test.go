@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,58 +40,81 @@ func changing() map[string][]string {
 // column: ClickHouse, which would wrap and cut, converts nothing. The engine is
 // asked for every pair of types.
 func TestAChangedTypeNeverStoresAnotherValue(t *testing.T) {
-	t.Parallel()
-	types := changing()
-	for now := range types {
-		t.Run(now, func(t *testing.T) {
-			c := newReal(t, clickhousetest.Start(t), "default")
-			c.Exec(t, "CREATE TABLE changed (id UInt32, v "+now+") ENGINE = MergeTree ORDER BY id")
-			codec, err := record.NewCodec(now, time.UTC)
-			require.NoError(t, err)
-			r := newRig(t).open()
-			want, refused := map[string][]byte{}, map[int]string{}
-			id := uint32(0)
-			for then, values := range types {
-				header, err := json.Marshal([]map[string]string{{"name": "id", "type": "UInt32"}, {"name": "v", "type": then}})
-				require.NoError(t, err)
-				old, err := record.NewCodec(then, time.UTC)
-				require.NoError(t, err)
-				var body []byte
-				for _, value := range values {
-					id++
-					body = binary.LittleEndian.AppendUint32(body, id)
-					start := len(body)
-					body, err = old.AppendJSON(body, []byte(value))
-					require.NoError(t, err, "%s as %s", value, then)
-					shown, _, err := old.RenderJSON(nil, body[start:], record.RenderOptions{})
-					require.NoError(t, err)
-					if then == now {
-						want[fmt.Sprint(id)] = append([]byte(nil), body[start:]...)
-					} else if encoded, err := codec.AppendJSON(nil, shown); err != nil {
-						refused[int(id)] = then + " " + value
-					} else {
-						want[fmt.Sprint(id)] = encoded
-					}
-				}
-				r.publish(mq.Chunk{
-					Topic:  mq.Topic{Tenant: birch, Table: "changed"},
-					Header: mq.Header{Version: mq.Version, Format: mq.FormatRowBinary, Columns: string(header), Rows: len(values), Received: time.Now()},
-					Body:   body,
-				})
-			}
-			r.start(c.use)
-			r.settled(birch)
-			stored := c.Rows(t, "SELECT id, hex(v) FROM (SELECT id, formatRow('RowBinary', v) AS v FROM changed) ORDER BY id")
+	c := newReal(t, clickhousetest.Start(t), "default")
+	r := newRig(t).open()
+	var all []*changedColumn
+	for now := range changing() {
+		column := newChangedColumn(t, fmt.Sprint("changed", len(all)), now)
+		c.Exec(t, "CREATE TABLE "+column.table+" (id UInt32, v "+now+") ENGINE = MergeTree ORDER BY id")
+		for then, values := range changing() {
+			r.publish(column.rows(t, then, values))
+		}
+		all = append(all, column)
+	}
+	r.start(c.use)
+	waitFor(t, "the queue to empty", func() bool { return r.pending(birch) == 0 })
+	for _, column := range all {
+		t.Run(column.now, func(t *testing.T) {
+			stored := c.Rows(t, "SELECT id, hex(formatRow('RowBinary', v)) FROM "+column.table+" ORDER BY id")
 			for _, row := range stored {
-				assert.Equal(t, fmt.Sprintf("%X", want[row[0]]), row[1], "row %s", row[0])
+				assert.Equal(t, fmt.Sprintf("%X", column.want[row[0]]), row[1], "row %s", row[0])
 			}
-			assert.Len(t, stored, len(want))
-			letters := r.letters(birch, "changed")
-			assert.Len(t, letters, len(refused))
+			assert.Len(t, stored, len(column.want))
+			letters := r.letters(birch, column.table)
+			assert.Len(t, letters, column.refused)
 			for _, l := range letters {
 				assert.True(t, strings.HasPrefix(l.Error, `column "v": `), l.Error)
 				assert.Contains(t, l.Code, "record.")
 			}
 		})
+	}
+}
+
+// changedColumn is what becomes of rows of a table whose column has a type now.
+type changedColumn struct {
+	table, now string
+	codec      record.Codec
+	id         uint32
+	want       map[string][]byte // by id, the value as it is stored
+	refused    int
+}
+
+func newChangedColumn(t *testing.T, table, now string) *changedColumn {
+	t.Helper()
+	codec, err := record.NewCodec(now, time.UTC)
+	require.NoError(t, err)
+	return &changedColumn{table: table, now: now, codec: codec, want: map[string][]byte{}}
+}
+
+// rows is a chunk that was written when the column had another type.
+func (c *changedColumn) rows(t *testing.T, then string, values []string) mq.Chunk {
+	t.Helper()
+	header, err := json.Marshal([]map[string]string{{"name": "id", "type": "UInt32"}, {"name": "v", "type": then}})
+	require.NoError(t, err)
+	old, err := record.NewCodec(then, time.UTC)
+	require.NoError(t, err)
+	var body []byte
+	for _, value := range values {
+		c.id++
+		body = binary.LittleEndian.AppendUint32(body, c.id)
+		start := len(body)
+		body, err = old.AppendJSON(body, []byte(value))
+		require.NoError(t, err, "%s as %s", value, then)
+		shown, _, err := old.RenderJSON(nil, body[start:], record.RenderOptions{})
+		require.NoError(t, err)
+		encoded, err := c.codec.AppendJSON(nil, shown)
+		switch {
+		case then == c.now:
+			c.want[fmt.Sprint(c.id)] = slices.Clone(body[start:])
+		case err != nil:
+			c.refused++
+		default:
+			c.want[fmt.Sprint(c.id)] = encoded
+		}
+	}
+	return mq.Chunk{
+		Topic:  mq.Topic{Tenant: birch, Table: c.table},
+		Header: mq.Header{Version: mq.Version, Format: mq.FormatRowBinary, Columns: string(header), Rows: len(values), Received: time.Now()},
+		Body:   body,
 	}
 }

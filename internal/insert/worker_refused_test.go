@@ -176,7 +176,7 @@ func TestWorkerKeepsRefusedRowsWhenNothingMayBeParked(t *testing.T) {
 	waitFor(t, "the good rows", func() bool { return len(s.rows()) == 8 })
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(10, 20)))
 	waitFor(t, "later rows", func() bool { return len(s.rows()) == 18 })
-	assert.EqualValues(t, 1, r.pending(birch))
+	waitFor(t, "the good rows' chunk to be let go", func() bool { return r.pending(birch) == 1 })
 	assert.Empty(t, r.letters(birch, "pages"))
 	refuse.Store(false)
 	r.settled(birch)
