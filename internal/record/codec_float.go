@@ -131,10 +131,49 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 		low, high = float64(float32(low)), float64(float32(high))
 	}
 	if a := math.Abs(f); f == 0 || a >= low && a < high {
-		return strconv.AppendFloat(dst, f, 'f', -1, bits)
+		return appendShortest(dst, f, 'f', bits)
 	}
-	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
-	return trimExponent(dst)
+	return trimExponent(appendShortest(dst, f, 'e', bits))
+}
+
+// appendShortest appends the shortest digits that read back as f. Of two that are
+// equally near it takes the even one, as ClickHouse does and strconv does not.
+func appendShortest(dst []byte, f float64, format byte, bits int) []byte {
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, format, -1, bits)
+	digits, decimals, last := countDigits(dst[start:])
+	// With fewer digits the next one would tell two values apart.
+	if decimals == 0 || last%2 == 0 || digits < bits/4-1 {
+		return dst
+	}
+	even := strconv.AppendFloat(nil, f, format, decimals, 64)
+	if back, err := strconv.ParseFloat(view(even), bits); err != nil || back != f {
+		return dst
+	}
+	return append(dst[:start], even...)
+}
+
+// countDigits counts a number's significant digits, and those behind its point;
+// last is the last of them.
+func countDigits(text []byte) (digits, decimals int, last byte) {
+	point := false
+	for _, c := range text {
+		switch {
+		case c == '.':
+			point = true
+		case c == 'e':
+			return digits, decimals, last
+		case c >= '0' && c <= '9':
+			if digits > 0 || c != '0' {
+				digits++
+			}
+			if point {
+				decimals++
+			}
+			last = c
+		}
+	}
+	return digits, decimals, last
 }
 
 // trimExponent turns Go's e+21 and e-07 at the end of dst into e21 and e-7.

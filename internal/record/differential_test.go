@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -290,6 +292,32 @@ func TestRenderingOfAnyBitsAgainstClickHouse(t *testing.T) {
 		e.run("CREATE OR REPLACE TABLE v (v "+typeText+") ENGINE = Memory", nil, "")
 		e.run("INSERT INTO v FORMAT RowBinary", body, "")
 		got := e.run("SELECT v FROM v FORMAT JSONEachRow", nil, "&output_format_json_quote_64bit_integers=0")
+		assert.Equal(t, strings.Split(string(got), "\n"), strings.Split(string(want), "\n"), typeText)
+	}
+}
+
+// The floats of few bits lie half way between two of the shortest texts that read
+// back as them; ClickHouse takes the even one.
+func TestFloatsBetweenTwoTextsAgainstClickHouse(t *testing.T) {
+	e := newEngine(t)
+	for typeText, lowest := range map[string]int{"Float32": -126, "BFloat16": -126, "Float64": -1022} {
+		codec, err := record.NewCodec(typeText, time.UTC)
+		require.NoError(t, err)
+		var body, want []byte
+		for exponent := lowest; exponent <= 126; exponent++ {
+			for _, mantissa := range []float64{1, -1.5, 1.25, 1.375, 1.0625, -1.9375, 1.5078125} {
+				at := len(body)
+				body, err = codec.AppendJSON(body, strconv.AppendFloat(nil, math.Ldexp(mantissa, exponent), 'g', -1, 64))
+				require.NoError(t, err)
+				want = append(want, `{"v":`...)
+				want, _, err = codec.RenderJSON(want, body[at:], record.RenderOptions{})
+				require.NoError(t, err)
+				want = append(want, "}\n"...)
+			}
+		}
+		e.run("CREATE OR REPLACE TABLE v (v "+typeText+") ENGINE = Memory", nil, "")
+		e.run("INSERT INTO v FORMAT RowBinary", body, "")
+		got := e.run("SELECT v FROM v FORMAT JSONEachRow", nil, "")
 		assert.Equal(t, strings.Split(string(got), "\n"), strings.Split(string(want), "\n"), typeText)
 	}
 }
