@@ -109,7 +109,7 @@ func ask(ctx context.Context, snapshot *settings.Snapshot, addr, password string
 	ctx, cancel := context.WithTimeout(ctx, againstTimeout)
 	defer cancel()
 	pools := clickhouse.NewPools(clickhouse.Options{Logger: slog.New(slog.DiscardHandler)})
-	defer func() { _ = pools.Close(context.WithoutCancel(ctx)) }()
+	defer pools.Close(context.WithoutCancel(ctx))
 	id := snapshot.Tenant
 	config := poolConfig(pointedAt(snapshot.Config.ClickHouse, addr), "--against", password)
 	if err := pools.Reconcile(map[tenant.ID]clickhouse.Config{id: config})[id]; err != nil {

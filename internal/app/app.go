@@ -255,7 +255,7 @@ func (a *App) closeStores(ctx context.Context) {
 		errs = append(errs, a.results.reads.Close(ctx))
 	}
 	if a.pools != nil {
-		errs = append(errs, a.pools.Close(ctx))
+		a.pools.Close(ctx)
 	}
 	errs = append(errs, a.closeBackends(ctx))
 	if err := errors.Join(errs...); err != nil {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	ch "github.com/ClickHouse/clickhouse-go/v2"
 )
 
 var (
@@ -44,7 +46,7 @@ type core struct {
 	name      string
 	transport *http.Transport
 	conns     *httpConns      // for short requests
-	native    *native         // nil unless the tenants ask for it
+	native    *ch.Options     // nil unless the tenants ask for it
 	slots     slots           // of statements
 	questions slots           // of the server's own, which no statement holds up
 	life      context.Context // ends when the core is closed
@@ -69,23 +71,28 @@ func newCore(e entry, s size) *core {
 		},
 	}
 	if e.config.Native {
-		c.native = newNative(e, s)
+		c.native = nativeOptions(e)
 	}
 	return c
 }
 
 // close ends the connections and whatever still uses them.
-func (c *core) close() error {
-	if c.life.Err() != nil {
-		return nil
-	}
+func (c *core) close() {
 	c.end()
 	c.transport.CloseIdleConnections()
 	c.conns.close()
-	if c.native == nil {
-		return nil
+}
+
+// enter waits for one of the slots. The context it returns also ends as bind
+// says. The caller calls the function when done.
+func (c *core) enter(ctx context.Context, of slots, timeout time.Duration) (context.Context, func(), error) {
+	ctx, done := c.bind(ctx, timeout)
+	if err := of.acquire(ctx); err != nil {
+		err = ended(ctx, fmt.Errorf("wait for a free connection of %d: %w", cap(of), err))
+		done()
+		return nil, nil, transportKind(err).error(Error{Err: err})
 	}
-	return c.native.close()
+	return ctx, func() { of.release(); done() }, nil
 }
 
 // bind returns a context that also ends when the core is closed or after

@@ -27,7 +27,7 @@ func many(n, open int) tenants {
 
 func TestAPoolNobodyUsesCostsNoGoroutine(t *testing.T) {
 	p := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = p.Close(canceled()) })
+	t.Cleanup(func() { p.Close(canceled()) })
 	before := runtime.NumGoroutine()
 	require.Empty(t, p.Reconcile(many(1000, 10)))
 	require.Less(t, runtime.NumGoroutine(), before+10)

@@ -29,7 +29,7 @@ func configOf(s *clickhousetest.Server) clickhouse.Config {
 func poolOf(t *testing.T, c clickhouse.Config) *clickhouse.Pool {
 	t.Helper()
 	pools := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = pools.Close(canceled()) })
+	t.Cleanup(func() { pools.Close(canceled()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: c}))
 	pool, err := pools.Get(tenant.Default)
 	require.NoError(t, err)

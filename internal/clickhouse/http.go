@@ -91,13 +91,10 @@ func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
 
 // run sends a statement once one of the slots is free.
 func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Duration) (*Response, error) {
-	ctx, done := p.core.bind(ctx, timeout)
-	if err := of.acquire(ctx); err != nil {
-		err = ended(ctx, fmt.Errorf("wait for a free connection of %d: %w", p.core.size.open, err))
-		done()
-		return nil, transportKind(err).error(Error{Err: err})
+	ctx, release, err := p.core.enter(ctx, of, timeout)
+	if err != nil {
+		return nil, err
 	}
-	release := func() { of.release(); done() }
 	resp, err := p.send(ctx, q)
 	if err != nil {
 		// Judged first: release ends ctx, which would look like the cause.

@@ -6,148 +6,78 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// native lends the native connections of a core whose tenants asked for them. They are opened when somebody
-// asks, and closed once nobody has for idleTimeout: the driver keeps a goroutine
-// and a timer for every open pool, which a tenant that does nothing must not
-// cost.
-type native struct {
-	open func() (driver.Conn, error)
-
-	mu     sync.Mutex
-	conn   driver.Conn // nil while closed
-	users  int
-	idle   *time.Timer // runs while there are connections and no users
-	closed bool        // for good
-}
-
-// newNative makes one; it dials nothing.
-func newNative(e entry, s size) *native {
+// nativeOptions are how the driver connects for the tenants of e.
+func nativeOptions(e entry) *ch.Options {
 	o := &ch.Options{
-		Addr:         []string{e.config.nativeAddr()},
-		Auth:         ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
-		DialTimeout:  dialTimeout,
-		MaxOpenConns: s.open,
-		MaxIdleConns: s.idle,
+		Addr:        []string{e.config.nativeAddr()},
+		Auth:        ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
+		DialTimeout: dialTimeout,
 	}
 	if e.config.TLS.Enabled {
 		o.TLS = e.tls.config
 	}
 	o.DialContext = dialNative(o.TLS)
-	return &native{open: func() (driver.Conn, error) { return ch.Open(o) }}
-}
-
-// lend calls use with the connections.
-func (n *native) lend(use func(driver.Conn) error) error {
-	conn, err := n.take()
-	if err != nil {
-		return err
-	}
-	defer n.giveBack()
-	return use(conn)
-}
-
-func (n *native) take() (driver.Conn, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return nil, errPoolClosed
-	}
-	if n.conn == nil {
-		conn, err := n.open()
-		if err != nil {
-			return nil, err
-		}
-		n.conn = conn
-	}
-	if n.idle != nil {
-		n.idle.Stop()
-		n.idle = nil
-	}
-	n.users++
-	return n.conn, nil
-}
-
-func (n *native) giveBack() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.users--; n.users == 0 && !n.closed {
-		var idle *time.Timer
-		idle = time.AfterFunc(idleTimeout, func() { n.expire(idle) })
-		n.idle = idle
-	}
-}
-
-// expire closes the connections that timer was started for, unless they are
-// used again.
-func (n *native) expire(timer *time.Timer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.idle == timer && n.conn != nil {
-		_ = n.conn.Close()
-		n.conn, n.idle = nil, nil
-	}
-}
-
-// close ends the connections, and whatever still uses them, for good.
-func (n *native) close() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.closed = true
-	if n.idle != nil {
-		n.idle.Stop()
-	}
-	if n.conn == nil {
-		return nil
-	}
-	return n.conn.Close()
+	return o
 }
 
 // eachNativeRow is EachRow over the native protocol; row is what it reads into.
+// A question has a connection of its own: there are few, and the driver's kept
+// ones cost a goroutine and a timer for every tenant that asks nothing.
 func (p *Pool) eachNativeRow(ctx context.Context, sql string, row []string, take func(row []string) error) error {
-	ctx, done := p.core.bind(ctx, 0)
-	defer done()
-	var taken error
-	err := p.core.native.lend(func(conn driver.Conn) error {
-		rows, err := conn.Query(ctx, sql)
-		if err != nil {
-			return err
-		}
-		into := make([]any, len(row))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		for rows.Next() && err == nil && taken == nil {
-			if err = rows.Scan(into...); err == nil {
-				taken = take(row)
-			}
-		}
-		closed := rows.Close()
-		return cmp.Or(err, rows.Err(), closed)
-	})
-	if err == nil || taken != nil {
+	ctx, leave, err := p.core.enter(ctx, p.core.questions, 0)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	conn, err := ch.Open(p.core.native)
+	if err != nil {
+		return p.nativeFailure(ctx, err)
+	}
+	defer func() { _ = conn.Close() }()
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return p.nativeFailure(ctx, err)
+	}
+	taken, err := takeRows(rows, row, take)
+	if taken != nil {
 		return taken
 	}
-	if code, message, found := nativeException(err); found {
-		return p.exception(code, message, 0)
+	if err != nil {
+		return p.nativeFailure(ctx, err)
 	}
-	return p.failure(ctx, p.config.nativeAddr(), err)
+	return nil
 }
 
-// nativeException finds the exception in a failure of the native protocol.
-func nativeException(err error) (code int, message string, found bool) {
+// takeRows reads the rows to their end and closes them. It returns the failure
+// of take apart from its own.
+func takeRows(rows driver.Rows, row []string, take func(row []string) error) (taken, err error) {
+	into := make([]any, len(row))
+	for i := range row {
+		into[i] = &row[i]
+	}
+	for rows.Next() && err == nil && taken == nil {
+		if err = rows.Scan(into...); err == nil {
+			taken = take(row)
+		}
+	}
+	closed := rows.Close()
+	return taken, cmp.Or(err, rows.Err(), closed)
+}
+
+// nativeFailure makes an *Error of a failure of the driver's.
+func (p *Pool) nativeFailure(ctx context.Context, err error) error {
 	var e *ch.Exception
 	if !errors.As(err, &e) {
-		return 0, "", false
+		return p.failure(ctx, p.config.nativeAddr(), err)
 	}
-	_, message, _ = parseException(e.Message)
-	return int(e.Code), message, true
+	_, message, _ := parseException(e.Message)
+	return p.exception(int(e.Code), message, 0)
 }
 
 // dialNative dials for the native protocol. The driver's own way of dialling,

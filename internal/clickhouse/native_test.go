@@ -21,23 +21,6 @@ func TestTheNativeProtocol(t *testing.T) {
 	pool := poolOf(t, c)
 	require.Equal(t, proxy.Addr()+"/"+s.Database, pool.Name())
 
-	t.Run("connections close when idle", func(t *testing.T) {
-		require.False(t, pool.NativeOpen(), "nothing is dialled before it is asked for")
-		require.NoError(t, pool.Ping(t.Context()))
-		require.True(t, pool.NativeOpen())
-		require.Eventually(t, func() bool { return !pool.NativeOpen() }, 20*time.Second, 20*time.Millisecond)
-		require.NoError(t, pool.Ping(t.Context()), "and open again")
-	})
-	t.Run("connections outlive the context they were dialled with", func(t *testing.T) {
-		dialled := proxy.Accepted()
-		for range 20 {
-			ctx, cancel := context.WithCancel(t.Context())
-			require.NoError(t, pool.Ping(ctx))
-			cancel()
-		}
-		// The driver gives a connection back a little later than its answer.
-		require.Less(t, proxy.Accepted()-dialled, 10)
-	})
 	t.Run("questions", func(t *testing.T) { testQuestions(t, s, pool) })
 	t.Run("statements go over HTTP", func(t *testing.T) {
 		got, err := read(t, pool, clickhouse.Request{SQL: "SELECT 1"})
@@ -45,12 +28,20 @@ func TestTheNativeProtocol(t *testing.T) {
 		require.Equal(t, "1\n", got)
 	})
 	t.Run("a server that is away", func(t *testing.T) {
-		require.Eventually(t, func() bool { return !pool.NativeOpen() }, 20*time.Second, 20*time.Millisecond)
 		proxy.Refuse()
 		err := pool.Ping(t.Context())
 		require.ErrorIs(t, err, clickhouse.ErrAway)
 		require.ErrorContains(t, err, "cannot reach ClickHouse at "+proxy.Addr())
 		require.Equal(t, clickhouse.ClassUnavailable, clickhouse.Classify(err))
+	})
+	t.Run("a server that accepts and says nothing", func(t *testing.T) {
+		proxy.Pass(t)
+		proxy.Hang()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		require.ErrorIs(t, pool.Ping(ctx), clickhouse.ErrAway)
+		require.Less(t, time.Since(begun), 8*time.Second, "with the context, not with the driver's 10 s")
 	})
 }
 

@@ -13,9 +13,8 @@ import (
 )
 
 const (
-	// rowFormat names and types its columns, so that a row is read without
-	// knowing the statement.
-	rowFormat = "RowBinaryWithNamesAndTypes"
+	// rowFormat has a text as its length and its bytes, whatever they are.
+	rowFormat = "RowBinary"
 	// maxText bounds one text of an answer, in bytes.
 	maxText = 64 << 20
 )
@@ -62,69 +61,45 @@ func (p *Pool) notClickHouse(format string, args ...any) *Error {
 // readRows reads an answer in rowFormat.
 func (p *Pool) readRows(ctx context.Context, body io.Reader, row []string, take func(row []string) error) error {
 	in := bufio.NewReader(body)
-	err := readHead(in, len(row))
-	for err == nil {
-		if _, err = in.Peek(1); errors.Is(err, io.EOF) {
+	for {
+		if _, err := in.Peek(1); errors.Is(err, io.EOF) {
 			return nil
 		}
-		for i := 0; i < len(row) && err == nil; i++ {
-			row[i], err = readText(in)
-		}
-		if err == nil {
-			if err := take(row); err != nil {
-				return err
+		for i := range row {
+			text, err := readText(in)
+			if err != nil {
+				return p.unread(ctx, err)
 			}
+			row[i] = text
+		}
+		if err := take(row); err != nil {
+			return err
 		}
 	}
+}
+
+// unread is the failure of an answer that was not read to its end.
+func (p *Pool) unread(ctx context.Context, err error) error {
 	var own *Error
 	switch {
 	case errors.As(err, &own):
 		return own
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return p.failure(ctx, p.config.httpAddr(), fmt.Errorf("read the answer: %w", err))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return p.failure(ctx, p.config.httpAddr(), fmt.Errorf("read the answer: %w", io.ErrUnexpectedEOF))
 	}
 	return p.notClickHouse("answered a question with %v", err)
 }
 
-// readHead reads how many columns there are, their names and their types.
-func readHead(in *bufio.Reader, columns int) error {
-	n, err := binary.ReadUvarint(in)
-	if err != nil {
-		return cut(err)
-	}
-	if n != uint64(columns) {
-		return fmt.Errorf("%d columns, not %d", n, columns)
-	}
-	for i := range 2 * columns {
-		text, err := readText(in)
-		if err != nil {
-			return err
-		}
-		if i >= columns && text != "String" {
-			return fmt.Errorf("a column of type %s, not String", text)
-		}
-	}
-	return nil
-}
-
-// readText reads a String: its length and its bytes.
+// readText reads a String.
 func readText(in *bufio.Reader) (string, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {
-		return "", cut(err)
+		return "", err
 	}
 	if n > maxText {
 		return "", fmt.Errorf("a text of %d bytes: want at most %d", n, maxText)
 	}
 	var text strings.Builder
 	_, err = io.CopyN(&text, in, int64(n))
-	return text.String(), cut(err)
-}
-
-// cut is the end of an answer where more of it has to follow.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
+	return text.String(), err
 }

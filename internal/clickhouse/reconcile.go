@@ -191,8 +191,6 @@ func (p *Pools) retire(c *core, grace time.Duration) {
 		p.mu.Lock()
 		delete(p.retired, c)
 		p.mu.Unlock()
-		if err := c.close(); err != nil {
-			p.logger.Warn("ClickHouse pool did not close cleanly", "pool", c.name, "error", err)
-		}
+		c.close()
 	})
 }

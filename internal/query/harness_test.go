@@ -26,7 +26,7 @@ func startEngine(t *testing.T) *engine {
 	t.Helper()
 	server := clickhousetest.Start(t)
 	pools := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = pools.Close(context.Background()) })
+	t.Cleanup(func() { pools.Close(context.Background()) })
 	faults := pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
 		Addr: server.Host, HTTPScheme: "http", HTTPPort: server.HTTPPort,
 		Database: server.Database, Username: "default", QueryTimeout: time.Minute,

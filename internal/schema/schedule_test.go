@@ -22,7 +22,7 @@ func crowd(t *testing.T, configs map[tenant.ID]clickhouse.Config) *Store {
 	t.Cleanup(func() {
 		gone, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = pools.Close(gone)
+		pools.Close(gone)
 	})
 	require.Empty(t, pools.Reconcile(configs))
 	s := New(Options{Pools: pools, BackoffMin: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond})

@@ -37,7 +37,7 @@ func newRig(t *testing.T, start bool) *rig {
 	server := clickhousetest.Start(t)
 	r := &rig{server: server, proxy: clickhousetest.NewTCPProxy(t, server.HTTPAddr()), clock: &clock{}}
 	r.pools = clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { require.NoError(t, r.pools.Close(context.Background())) })
+	t.Cleanup(func() { r.pools.Close(context.Background()) })
 	r.point(tenant.Default, server.Database)
 	r.Store = New(Options{
 		Pools: r.pools, Now: r.clock.now, BackoffMin: 20 * time.Millisecond, BackoffMax: 50 * time.Millisecond,
@@ -265,7 +265,7 @@ func TestAWaiterMayLeave(t *testing.T) {
 	require.NoError(t, err)
 	defer silent.Close()
 	r := &rig{clock: &clock{}, pools: clickhouse.NewPools(clickhouse.Options{})}
-	defer func() { _ = r.pools.Close(context.Background()) }()
+	defer func() { r.pools.Close(context.Background()) }()
 	r.pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
 		Addr: "127.0.0.1", HTTPScheme: "http", HTTPPort: silent.Addr().(*net.TCPAddr).Port, Database: "default", Username: "default", QueryTimeout: time.Minute,
 	}})

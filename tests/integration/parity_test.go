@@ -61,7 +61,7 @@ func TestParityOfTheTwoPaths(t *testing.T) {
 func poolOf(t *testing.T, ch *clickhousetest.Server) *clickhouse.Pool {
 	t.Helper()
 	pools := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = pools.Close(context.Background()) })
+	t.Cleanup(func() { pools.Close(context.Background()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
 		Addr: ch.Host, HTTPScheme: "http", HTTPPort: ch.HTTPPort, Database: ch.Database, Username: "default", QueryTimeout: time.Minute,
 	}}))

@@ -158,7 +158,7 @@ func (p *FaultProxy) InFlight() (now, peak int) {
 
 // ServeHTTP is the proxy itself.
 func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Query().Get("default_format") == "RowBinaryWithNamesAndTypes" {
+	if r.URL.Query().Get("default_format") == "RowBinary" {
 		p.forward.ServeHTTP(w, r)
 		return
 	}

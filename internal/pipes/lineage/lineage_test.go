@@ -19,7 +19,7 @@ import (
 func open(t *testing.T, server *clickhousetest.Server) *clickhouse.Pool {
 	t.Helper()
 	pools := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = pools.Close(t.Context()) })
+	t.Cleanup(func() { pools.Close(t.Context()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {
 		Addr: server.Host, HTTPPort: server.HTTPPort, Database: server.Database, Username: "default",
 	}}))
@@ -101,7 +101,7 @@ func TestAgainstClickHouse(t *testing.T) {
 // Without an answer the names that are known are bound, and no more is claimed.
 func TestWithoutClickHouse(t *testing.T) {
 	pools := clickhouse.NewPools(clickhouse.Options{})
-	t.Cleanup(func() { _ = pools.Close(t.Context()) })
+	t.Cleanup(func() { pools.Close(t.Context()) })
 	require.Empty(t, pools.Reconcile(map[tenant.ID]clickhouse.Config{tenant.Default: {Addr: "127.0.0.1:1", HTTPPort: 1, Database: "d", Username: "default"}}))
 	pool, err := pools.Get(tenant.Default)
 	require.NoError(t, err)
