@@ -249,7 +249,6 @@ func TestFaultsAreNamed(t *testing.T) {
 		{nil, 2, "--path is required"},
 		{[]string{"--nosuch"}, 2, "nosuch"},
 		{[]string{"--help"}, 0, "free one"},
-		{[]string{"--path", dir, "--users", "u", "--config-file", "c"}, 2, "exclude each other"},
 		{[]string{"--path", dir, "--lib", "/nonexistent/lib.so"}, 1, "/nonexistent/lib.so"},
 		{[]string{"--path", lib, "--lib", lib}, 1, "data directory"},
 		{[]string{"--path", dir, "--lib", lib, "--users", "/nonexistent/users.xml"}, 1, "users.xml"},

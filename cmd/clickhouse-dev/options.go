@@ -22,7 +22,6 @@ type options struct {
 	lib           string
 	dieWithParent bool
 	remove        bool
-	engineArgs    []string // after "--", handed to the engine as they are
 
 	http, tcp *relay // tcp is nil when it was not asked for
 }
@@ -35,7 +34,6 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	f.IntVar(&o.httpPort, "http-port", 0, "HTTP `port`; 0 picks a free one")
 	f.BoolVar(&o.native, "native", false, "open the native protocol, too")
 	f.IntVar(&o.tcpPort, "tcp-port", 0, "native protocol `port`, opened as with --native; 0 picks a free one")
-	f.StringVar(&o.configFile, "config-file", "", "the engine's own configuration, an XML `file`")
 	f.StringVar(&o.users, "users", "", "users, passwords, profiles and grants, a users.xml `file`; it must let default in from loopback without a password, as the engine does itself")
 	f.StringVar(&o.lib, "lib", os.Getenv("CLICKHOUSE_LIB"), "the engine, a libchdb.so `file`; default CLICKHOUSE_LIB, then .cache/clickhouse/*/")
 	f.BoolVar(&o.dieWithParent, "die-with-parent", false, "stop when standard input ends")
@@ -43,12 +41,8 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	o.engineArgs = f.Args()
 	if o.path == "" {
 		return nil, errors.New("--path is required")
-	}
-	if o.users != "" && o.configFile != "" {
-		return nil, errors.New("--users and --config-file exclude each other: name the users in <users_config>")
 	}
 	return o, nil
 }
@@ -64,10 +58,8 @@ func (o *options) prepare() (err error) {
 	if o.lib, err = findLibrary(o.lib); err != nil {
 		return err
 	}
-	if o.configFile == "" {
-		if o.configFile, err = writeConfig(o.path, o.users); err != nil {
-			return err
-		}
+	if o.configFile, err = writeConfig(o.path, o.users); err != nil {
+		return err
 	}
 	if o.http, err = newRelay(o.httpPort); err != nil {
 		return fmt.Errorf("HTTP port: %w", err)
@@ -137,7 +129,6 @@ func (o *options) arguments(pipe string) []string {
 		args = append(args, "--tcp_port="+strconv.Itoa(o.tcp.engine))
 		listen += "; SYSTEM START LISTEN TCP"
 	}
-	args = append(args, o.engineArgs...)
 	return append(args, "--query",
 		listen+"; SELECT * FROM file('"+pipe+"', 'LineAsString', 'l String') FORMAT Null")
 }
