@@ -141,9 +141,9 @@ func traceOptions(o Options) telemetry.TraceOptions {
 // streams.
 func (a *App) buildPipeline() {
 	a.gate = ingest.NewGate(ingest.GateOptions{
-		Broker: a.queue, Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
+		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 	})
-	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, Metrics: a.metrics})
+	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics})
 	a.worker = insert.NewWorker(insert.WorkerOptions{
 		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
 		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),

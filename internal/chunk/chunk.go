@@ -7,12 +7,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
-// A chunk has at most so many rows, and bytes of rows: enough that many rows share
-// a write to disk, and few enough to fit a message.
-const (
-	MaxRows  = 1000
-	MaxBytes = 512 << 10
-)
+// MaxRows is how many rows a chunk has at most, enough that many of them share a
+// write to disk.
+const MaxRows = 1000
+
+// MaxBytes is how many bytes of rows a chunk has at most, where the queue takes
+// limit bytes for one: as much is left to its columns.
+func MaxBytes(limit int) int { return min(512<<10, limit/2) }
 
 // Chunk is an opened chunk. Its rows are as they came until Decode is called.
 type Chunk struct {

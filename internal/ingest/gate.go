@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -26,8 +27,10 @@ type Publisher interface {
 
 // GateOptions are what a Gate is made with.
 type GateOptions struct {
-	Broker  Publisher
-	Metrics prometheus.Registerer
+	Broker Publisher
+	// MaxChunkBytes is the broker's; 0 is mq.MaxChunkBytes.
+	MaxChunkBytes int
+	Metrics       prometheus.Registerer
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// PublishTimeout bounds one publish, whose outcome is then unknown; 0 is
@@ -81,6 +84,8 @@ type Gate struct {
 	waiting *fairshare.Bytes
 	metrics *gateMetrics
 	free    sync.Pool // pieces
+	// chunkBytes bounds the rows of a chunk.
+	chunkBytes int
 
 	mu     sync.Mutex
 	lanes  map[laneKey]*lane
@@ -110,6 +115,7 @@ func NewGate(o GateOptions) *Gate {
 	g := &Gate{
 		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting),
 		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
+		chunkBytes: chunk.MaxBytes(cmp.Or(o.MaxChunkBytes, mq.MaxChunkBytes)),
 	}
 	g.metrics = newGateMetrics(o.Metrics, g.waiting)
 	return g

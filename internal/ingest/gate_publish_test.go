@@ -88,11 +88,11 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 // Rows that do not fit the chunk being formed send it off and begin the next.
 func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
 	q := &queue{hold: make(chan struct{})}
-	g := ingest.NewGate(ingest.GateOptions{Broker: q})
+	g := ingest.NewGate(ingest.GateOptions{Broker: q, MaxChunkBytes: 600 << 10})
 	table := ingesttest.Pages()
 	done := []<-chan outcome{later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line("0")))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
-	for i := 1; i <= 12; i++ {
+	for i := 1; i <= 6; i++ {
 		body := fmt.Sprintf(`{"event_id":"%d","page":"%s"}`, i, strings.Repeat("p", 100<<10))
 		done = append(done, later(t.Context(), g, ingesttest.Request(table, record.JSON, body)))
 	}
@@ -101,9 +101,9 @@ func TestGateSharedChunksStayBelowTheMessageLimit(t *testing.T) {
 	for _, d := range done {
 		require.NoError(t, (<-d).err)
 	}
-	assert.Len(t, flat(q.rows(t)), 13)
+	assert.Len(t, flat(q.rows(t)), 7)
 	for _, c := range q.stored {
-		assert.LessOrEqual(t, len(c.Body), 512<<10)
+		assert.LessOrEqual(t, len(c.Body), 300<<10)
 	}
 }
 
@@ -225,19 +225,22 @@ func TestGateLargeBodyMakesChunksInOrder(t *testing.T) {
 }
 
 func TestGateChunksStayBelowTheMessageLimit(t *testing.T) {
-	q := &queue{}
-	g := ingest.NewGate(ingest.GateOptions{Broker: q})
-	var b strings.Builder
-	for i := range 20 {
-		fmt.Fprintf(&b, `{"event_id":"%d","page":"%s"}`+"\n", i, strings.Repeat("p", 100<<10))
+	for limit, most := range map[int]int{0: 512 << 10, 1 << 20: 512 << 10, 500 << 10: 250 << 10} {
+		q := &queue{}
+		g := ingest.NewGate(ingest.GateOptions{Broker: q, MaxChunkBytes: limit})
+		var b strings.Builder
+		for i := range 20 {
+			fmt.Fprintf(&b, `{"event_id":"%d","page":"%s"}`+"\n", i, strings.Repeat("p", 100<<10))
+		}
+		result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.NDJSON, b.String()))
+		require.NoError(t, err)
+		assert.Equal(t, 20, result.Succeeded)
+		for _, c := range q.stored {
+			assert.LessOrEqual(t, len(c.Body), most)
+			assert.Greater(t, len(c.Body), most-(100<<10)-1000, "they are filled")
+		}
+		assert.Len(t, flat(q.rows(t)), 20)
 	}
-	result, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.NDJSON, b.String()))
-	require.NoError(t, err)
-	assert.Equal(t, 20, result.Succeeded)
-	for _, c := range q.stored {
-		assert.LessOrEqual(t, len(c.Body), 512<<10)
-	}
-	assert.Len(t, flat(q.rows(t)), 20)
 }
 
 func TestGateFailureInTheMiddleKeepsWhatWasAccepted(t *testing.T) {

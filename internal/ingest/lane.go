@@ -28,6 +28,7 @@ type lane struct {
 	busy bool
 	open *shared
 	last int // bytes of the last shared chunk: the next one's first capacity
+	most int // bytes of a shared chunk
 }
 
 // shared is a chunk that several requests fill. The request that opened it
@@ -82,7 +83,7 @@ func (g *Gate) join(ctx context.Context, key laneKey, p *piece, received time.Ti
 // enter adds p to the chunk being formed. leads is true for the caller that
 // has to publish it.
 func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, leads bool) {
-	if l.open != nil && !l.open.fits(p) {
+	if l.open != nil && !l.open.fits(p, l.most) {
 		l.leave(false)
 	}
 	if l.open == nil {
@@ -103,8 +104,8 @@ func (l *lane) enter(p *piece, received time.Time, trace string) (b *shared, lea
 	return b, leads
 }
 
-func (b *shared) fits(p *piece) bool {
-	return b.rows+p.rows <= chunk.MaxRows && len(b.body)+len(p.body) <= chunk.MaxBytes
+func (b *shared) fits(p *piece, most int) bool {
+	return b.rows+p.rows <= chunk.MaxRows && len(b.body)+len(p.body) <= most
 }
 
 // leave sends the chunk being formed on its way.
@@ -131,7 +132,7 @@ func (g *Gate) acquire(key laneKey) *lane {
 	defer g.mu.Unlock()
 	l := g.lanes[key]
 	if l == nil {
-		l = &lane{}
+		l = &lane{most: g.chunkBytes}
 		g.lanes[key] = l
 	}
 	l.refs++

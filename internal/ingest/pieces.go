@@ -37,8 +37,8 @@ func (p *piece) add(index int, row []byte) {
 	p.runs = append(p.runs, run{first: index, count: 1})
 }
 
-func (p *piece) fits(row []byte) bool {
-	return p.rows == 0 || (p.rows < chunk.MaxRows && len(p.body)+len(row) <= chunk.MaxBytes)
+func (p *piece) fits(row []byte, most int) bool {
+	return p.rows == 0 || (p.rows < chunk.MaxRows && len(p.body)+len(row) <= most)
 }
 
 // size is what the piece counts against the gate's memory.
@@ -81,7 +81,7 @@ func (ps *pieces) add(g *Gate, set *record.ColumnSet, index int, row []byte) *pi
 		}
 		p = ps.open[set]
 	}
-	if p == nil || !p.fits(row) {
+	if p == nil || !p.fits(row, g.chunkBytes) {
 		p = g.newPiece(set)
 		ps.all = append(ps.all, p)
 		if ps.open != nil {

@@ -58,8 +58,8 @@ type replayKey struct {
 	second int64
 }
 
-func (c *replayChunk) fits(row []byte) bool {
-	return len(c.letters) < chunk.MaxRows && len(c.body)+len(row) <= chunk.MaxBytes
+func (c *replayChunk) fits(row []byte, most int) bool {
+	return len(c.letters) < chunk.MaxRows && len(c.body)+len(row) <= most
 }
 
 // chunk is the message. Its id is that of its letters, so that the queue drops
@@ -93,7 +93,7 @@ func (r *replay) chunks(letters []mq.DeadLetter) (chunks []replayChunk, failures
 		}
 		key := replayKey{set, l.Received.Unix()}
 		at, ok := open[key]
-		if !ok || !chunks[at].fits(row) {
+		if !ok || !chunks[at].fits(row, chunk.MaxBytes(r.k.o.MaxChunkBytes)) {
 			at = len(chunks)
 			open[key] = at
 			chunks = append(chunks, replayChunk{topic: r.q.Topic, set: set, received: l.Received, trace: l.TraceParent})

@@ -24,6 +24,8 @@ var ErrBusy = errors.New("the dead letters of the table are being replayed or di
 type Options struct {
 	Broker  ingest.Publisher
 	Metrics prometheus.Registerer
+	// MaxChunkBytes is the broker's; 0 is mq.MaxChunkBytes.
+	MaxChunkBytes int
 	// PublishTimeout bounds one publish; 0 is 10 seconds.
 	PublishTimeout time.Duration
 	// Now is the clock that ends a call; nil is time.Now.
@@ -48,6 +50,7 @@ func NewKeeper(o Options) *Keeper {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.MaxChunkBytes = cmp.Or(o.MaxChunkBytes, mq.MaxChunkBytes)
 	o.PublishTimeout = cmp.Or(o.PublishTimeout, ingest.DefaultPublishTimeout)
 	k := &Keeper{
 		o: o, chunks: chunk.NewOpener(), busy: make(map[mq.Topic]struct{}),
