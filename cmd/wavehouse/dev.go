@@ -73,7 +73,7 @@ func (s devServer) Run(ctx context.Context, o dev.ServerOptions, ready func()) e
 		return fmt.Errorf("log: %w", err)
 	}
 	a, err := app.New(ctx, app.Options{
-		Config: boot, Build: s.build, Logger: logger, Started: func(net.Addr) { ready() },
+		Config: boot, Build: s.build, Logger: logger, Started: func(net.Addr) { ready() }, LocalOnly: true,
 	})
 	if err != nil {
 		return err

@@ -122,6 +122,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer
 	Build      telemetry.Build
+	// LocalOnly answers this machine alone: neither the pages of other origins nor
+	// requests for other hosts.
+	LocalOnly bool
 	// OpsApart keeps metrics, operations and the causes that probes name to the
 	// handler of Ops.
 	OpsApart bool
@@ -186,7 +189,11 @@ func (s *Server) BeginStop() {
 // routes are those for everybody, those of operations, or both.
 func (s *Server) routes(public, ops bool) chi.Router {
 	router := chi.NewRouter()
-	router.Use(s.edge.wrap, middleware.GetHead, s.preflight)
+	router.Use(s.edge.wrap, middleware.GetHead)
+	if s.LocalOnly {
+		router.Use(s.localOnly)
+	}
+	router.Use(s.preflight)
 	router.NotFound(s.exempt(func(http.ResponseWriter, *http.Request) error {
 		return problem(http.StatusNotFound, "route.unknown", "no such route")
 	}))

@@ -43,6 +43,8 @@ type Options struct {
 	// Started is called once the listener is bound, with its address; nil
 	// calls nothing. It must not block.
 	Started func(net.Addr)
+	// LocalOnly refuses requests of web pages that are not of this machine.
+	LocalOnly bool
 }
 
 // App is one process's components.
@@ -171,7 +173,7 @@ func (a *App) buildAPI(o Options) {
 		Inserts: a.watches, Letters: a.letters,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
-		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build,
+		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
 	}
 	options.Tenants, _ = a.queue.(mq.Tenants)
 	a.listeners(options)

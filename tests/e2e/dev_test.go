@@ -79,6 +79,7 @@ func TestDevTwiceInARow(t *testing.T) {
 	children := childrenOf(t, dev.PID())
 	require.NotEmpty(t, children, "dev runs a ClickHouse")
 
+	requireLocalOnly(t, port)
 	commands := pasted(screen)
 	require.Contains(t, shell(t, commands[1]), `{"ok":true}`)
 	harness.Eventually(t, 2*time.Second+time.Second, func() error {
@@ -101,6 +102,19 @@ func TestDevTwiceInARow(t *testing.T) {
 	require.Equal(t, 20001, count(t, port, "flights"), "the data is still there, and was not posted again")
 	again.Interrupt()
 	require.Zero(t, again.Wait(t, 3*time.Second))
+}
+
+// requireLocalOnly asks as web pages would: one of this machine, one from
+// elsewhere, and one whose own name leads here.
+func requireLocalOnly(t *testing.T, port int) {
+	t.Helper()
+	ask := func(header string) string {
+		return shell(t, fmt.Sprintf(`curl -sS -o /dev/null -w '%%{http_code}' -X POST -H '%s' 'localhost:%d/v1/query?table=flights' -d '{"select_all":true,"limit":1}'`, header, port))
+	}
+	require.Equal(t, "200", ask("Origin: http://localhost:3000"))
+	require.Equal(t, "403", ask("Origin: https://evil.example"))
+	require.Equal(t, "403", ask("Origin: null"))
+	require.Equal(t, "403", ask("Host: evil.example"))
 }
 
 // pasted returns the commands that the screen shows, each on one line.
