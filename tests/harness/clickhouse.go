@@ -52,9 +52,13 @@ func (c *ClickHouse) Addr() string {
 	return "127.0.0.1:" + strconv.Itoa(c.NativePort)
 }
 
-// Start runs it, again after Stop or Kill, and waits until it answers.
+// Start runs it, again after Stop or Kill, and waits until it answers. One that
+// runs is left alone.
 func (c *ClickHouse) Start(t testing.TB) {
 	t.Helper()
+	if c.process != nil && !c.process.ended() {
+		return
+	}
 	c.run(t)
 	Eventually(t, 60*time.Second, func() error {
 		select {

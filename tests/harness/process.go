@@ -89,6 +89,16 @@ func (p *Process) Output() string { return p.output.String() }
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// ended reports whether the process has ended.
+func (p *Process) ended() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // Signal sends a signal to the process alone.
 func (p *Process) Signal(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
 
