@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -33,8 +34,15 @@ func openEngine(lib string) (*engine, error) {
 	return e, nil
 }
 
-// serve runs the engine with the command line args and returns when it ends.
-func (e *engine) serve(args []string) error {
+// serve runs the engine with the command line that arguments makes, and returns
+// when it ends. pipe is a file that never ends and holds nothing.
+func (e *engine) serve(arguments func(pipe string) []string) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make the engine's pipe: %w", err)
+	}
+	defer func() { _, _ = read.Close(), write.Close() }()
+	args := arguments(fmt.Sprintf("/dev/fd/%d", read.Fd()))
 	argv := make([]*byte, len(args)+1)
 	var pin runtime.Pinner
 	defer pin.Unpin()

@@ -36,10 +36,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return fail(stderr, 1, err)
 	}
 	defer o.cleanup()
-	stop, err := newStopper(o.cleanup)
-	if err != nil {
-		return fail(stderr, 1, err)
-	}
+	stop := newStopper(o)
 	if o.dieWithParent {
 		go stop.onEOF(stdin)
 	}
@@ -54,11 +51,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	go announce(o, stop, stdout, stderr)
 
-	err = engine.serve(o.arguments(stop.path()))
-	if stop.asked() {
-		return 0
-	}
-	if err == nil {
+	if err = engine.serve(o.arguments); err == nil {
 		err = errors.New("the engine ended by itself")
 	}
 	return fail(stderr, 1, err)

@@ -86,7 +86,11 @@ func (s *server) wait(t *testing.T) int {
 	case <-time.After(30 * time.Second):
 		t.Fatal("it did not end")
 	}
-	return s.cmd.ProcessState.ExitCode()
+	code := s.cmd.ProcessState.ExitCode()
+	if code != 0 {
+		t.Logf("%s\n%s", s.cmd.ProcessState, &s.stderr)
+	}
+	return code
 }
 
 func TestItKeepsItsDataOverEveryKindOfEnd(t *testing.T) {

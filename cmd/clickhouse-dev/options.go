@@ -115,7 +115,7 @@ func writeConfig(dir, users string) (string, error) {
 }
 
 // arguments is the engine's command line: that of clickhouse-local, whose query
-// opens the ports and then reads a pipe until it is closed.
+// opens the ports and then reads a pipe that nothing is written to.
 func (o *options) arguments(pipe string) []string {
 	args := []string{
 		"clickhouse",

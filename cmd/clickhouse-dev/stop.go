@@ -7,66 +7,51 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-	"time"
 )
 
-// stopBudget is how long the engine may take to end before the process does
-// without it.
-const stopBudget = 2 * time.Second
-
-// stopper ends the engine: the engine's query reads a pipe, and closing it is
-// what makes it finish and shut down in order.
+// stopper ends the process, and the engine with it in the middle of whatever it
+// does. What a statement has answered for is in the data directory, as after a
+// kill. An end in order is slower and no safer: the engine's own shutdown
+// crashes now and then when statements run.
 type stopper struct {
-	read, write *os.File
-	once        sync.Once
-	closed      chan struct{}
-	cleanup     func() // run before the process is cut off
+	once   sync.Once
+	closed chan struct{}
+	remove string // directory to leave nothing of; "" keeps the data
 }
 
-func newStopper(cleanup func()) (*stopper, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make the stop pipe: %w", err)
+func newStopper(o *options) *stopper {
+	s := &stopper{closed: make(chan struct{})}
+	if o.remove {
+		s.remove = o.path
 	}
-	return &stopper{read: read, write: write, closed: make(chan struct{}), cleanup: cleanup}, nil
+	return s
 }
 
-// path is where the engine opens the pipe.
-func (s *stopper) path() string { return fmt.Sprintf("/dev/fd/%d", s.read.Fd()) }
-
+// done is closed when the end begins.
 func (s *stopper) done() <-chan struct{} { return s.closed }
 
-func (s *stopper) asked() bool {
-	select {
-	case <-s.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-// stop asks the engine to end, and ends the process when it does not: an engine
-// that is still starting, or held by a statement, is safe to cut off.
+// stop exits with 0.
 func (s *stopper) stop() {
 	s.once.Do(func() {
 		close(s.closed)
-		_ = s.write.Close()
-		time.AfterFunc(stopBudget, func() {
-			s.cleanup()
-			os.Exit(0)
-		})
+		if s.remove != "" {
+			// The program that removes takes this one's place: nothing is left
+			// that could write what was removed anew.
+			err := syscall.Exec("/bin/rm", []string{"rm", "-rf", "--", s.remove}, os.Environ())
+			_, _ = fmt.Fprintf(os.Stderr, "clickhouse-dev: remove %s: %v\n", s.remove, err)
+		}
+		// Not os.Exit: under the race detector that runs the engine's destructors.
+		syscall.Exit(0)
 	})
 }
 
-// onSignal stops at the first signal, and exits at the second.
+// onSignal stops at a signal.
 func (s *stopper) onSignal() {
-	signals := make(chan os.Signal, 2)
+	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	go func() {
 		<-signals
 		s.stop()
-		<-signals
-		os.Exit(1)
 	}()
 }
 
