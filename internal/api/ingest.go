@@ -76,7 +76,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	defer wait.close()
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
 		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
-		MissingAsZero: c.settings.Config.MissingAsZero(name), IDs: recordIDs(c, name), Key: key,
+		MissingAsZero: c.settings.Config.MissingAsZero(name), IDs: recordIDs(c, name), Key: key, Caller: c.identity.Caller(),
 		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
 	})

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/policy"
@@ -44,6 +45,19 @@ type Identity struct {
 	// included, by its exp or by its age; zero when it never expires or there is
 	// none.
 	Expires time.Time
+}
+
+// Caller tells callers of one tenant apart by who they are: the operator, a role
+// and a subject, or nobody in particular, which all callers without a valid token
+// are. Equal texts are one caller.
+func (id Identity) Caller() string {
+	switch {
+	case id.Operator:
+		return "operator"
+	case id.Claims == nil:
+		return ""
+	}
+	return fmt.Sprintf("token %q %q", id.Role, id.Subject)
 }
 
 // SelectGrant returns what the caller may read of the table under the policy.

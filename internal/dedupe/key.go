@@ -2,6 +2,7 @@ package dedupe
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"strings"
 )
 
@@ -18,6 +19,32 @@ const (
 
 // The escapes keep a zero byte in a table's name from ending it.
 var escapeTable = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
+
+// An id in the store begins with what it names.
+const (
+	ofRecord        = "r"
+	ofCheckedRecord = "c"
+	ofRequest       = "k"
+)
+
+// RecordID names the record with an id. checked is what the sender's grant
+// stamps or checks of it, encoded, empty where it asks for nothing: records with
+// other values there are other records, whoever sends them.
+func RecordID(checked, id []byte) string {
+	if len(checked) == 0 {
+		return ofRecord + string(id)
+	}
+	b := binary.AppendUvarint([]byte(ofCheckedRecord), uint64(len(checked)))
+	return string(append(append(b, checked...), id...))
+}
+
+// RequestID names the request of a caller under an idempotency key. Each caller
+// has keys of its own, and among them each of the checks that its grant makes.
+func RequestID(caller string, checks []byte, key string) string {
+	b := binary.AppendUvarint(nil, uint64(len(caller)))
+	sum := sha256.Sum256(append(append(b, caller...), checks...))
+	return ofRequest + string(sum[:]) + key
+}
 
 // Prefix is what the keys of a scope begin with.
 func Prefix(s Scope) string {

@@ -7,6 +7,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+func TestNamesOfDifferentThingsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, name := range []string{
+		RecordID(nil, []byte("ab")), RecordID([]byte("a"), []byte("b")), RecordID([]byte("ab"), nil), RecordID([]byte("ab"), []byte("c")),
+		RecordID([]byte("a"), []byte("bc")), RequestID("", nil, "ab"), RequestID("a", nil, "b"), RequestID("ab", nil, "b"),
+		RequestID("a", []byte("b"), "b"), RequestID("", []byte("ab"), "b"), RequestID("a", []byte("b"), "c"),
+	} {
+		assert.False(t, seen[name], "%q", name)
+		seen[name] = true
+	}
+	assert.Equal(t, RequestID("a", []byte("b"), "c"), RequestID("a", []byte("b"), "c"))
+}
+
 func TestKeysOfDifferentIDsDiffer(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	hashed := Key("", long)

@@ -62,9 +62,11 @@ type Request struct {
 	MissingAsZero bool
 	// IDs drops records that were seen before; nil drops none.
 	IDs *IDs
-	// Key names the request: one with a key that was seen before is answered
-	// as a duplicate, whatever IDs says. "" is none.
+	// Key names the request among those of Caller: one with a key that was seen
+	// before is answered as a duplicate, whatever IDs says. "" is none.
 	Key string
+	// Caller is who sends the request, any text: each has keys of its own.
+	Caller string
 	// TraceParent is the request's W3C traceparent, "" for none.
 	TraceParent string
 	// AllResults asks for an entry per accepted record too.

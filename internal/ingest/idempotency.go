@@ -36,7 +36,8 @@ func (s *session) bodyHash() []byte {
 // reserveKey reserves the request's key; false when the request is at its end:
 // answered before, or failed.
 func (s *session) reserveKey(ctx context.Context) bool {
-	ids := []string{idOfRequest + s.r.Key}
+	s.ids.key = dedupe.RequestID(s.r.Caller, s.d.AppendChecks(nil), s.r.Key)
+	ids := []string{s.ids.key}
 	for end := time.Now().Add(s.g.o.InFlightWait); ; {
 		if s.ended(ctx) != nil {
 			return false
@@ -96,14 +97,13 @@ func (s *session) replay(value []byte) {
 // rest with the next attempt. An unknown outcome leaves the reservation to lapse.
 func (s *session) settleKey(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	id := idOfRequest + s.r.Key
 	stored := s.result.Succeeded + s.result.Duplicates
 	switch {
 	case s.ids.unknown:
 	case s.failure != nil || stored == 0 && s.result.Total > 0:
-		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, []string{id})
+		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, []string{s.ids.key})
 	default:
-		entry := dedupe.Entry{ID: id, Value: s.answered()}
+		entry := dedupe.Entry{ID: s.ids.key, Value: s.answered()}
 		_, _ = s.g.o.Dedupe.Commit(ctx, s.ids.scope, s.ids.owner, []dedupe.Entry{entry}, KeyRetention)
 	}
 }
@@ -130,5 +130,5 @@ func (s *session) keyedMessageID(p *piece) string {
 	for _, r := range p.runs {
 		runs = binary.AppendUvarint(binary.AppendUvarint(runs, uint64(r.first)), uint64(r.count))
 	}
-	return messageID(s.topic, []string{idOfRequest, s.r.Key, string(runs), string(p.body)})
+	return messageID(s.topic, []string{s.ids.key, string(runs), string(p.body)})
 }

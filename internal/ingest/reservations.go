@@ -22,17 +22,13 @@ type IDs struct {
 	Retention time.Duration
 }
 
-// An id in the store begins with what it names.
-const (
-	idOfRecord  = "r"
-	idOfRequest = "k"
-)
-
 // reservations are a request's dealings with the store of ids.
 type reservations struct {
 	owner  dedupe.Owner
 	scope  dedupe.Scope
 	window window
+	// key names the request in the store.
+	key string
 	// keyed is set while the request holds its own key.
 	keyed bool
 	// unknown is set when the outcome of a publish is not known.
@@ -61,7 +57,7 @@ type candidate struct {
 }
 
 func (w *window) add(rec record.Record) {
-	id := idOfRecord + string(rec.ID)
+	id := dedupe.RecordID(rec.Checked, rec.ID)
 	at := len(w.records)
 	leader, repeated := w.first[id]
 	if !repeated {

@@ -1,6 +1,10 @@
 package record
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
 
 // Check is a rule that every record of a request must meet, beside those of
 // the column's type.
@@ -47,13 +51,22 @@ func (d *Decoder) stamped(column int) []byte {
 	return nil
 }
 
-// verify holds an encoded value against the checks of its column.
+// verify holds an encoded value against the checks of its column, and notes it
+// where records are told apart by what was checked.
 func (d *Decoder) verify(column int, encoded []byte) *Error {
+	checked := false
 	for i := range d.options.Checks {
 		c := &d.options.Checks[i]
-		if c.Column == column && !c.allows(d.table.fields[column].codec, encoded) {
+		if c.Column != column {
+			continue
+		}
+		if !c.allows(d.table.fields[column].codec, encoded) {
 			return d.checkFailed(column, "has a value that the policy of this role does not allow")
 		}
+		checked = true
+	}
+	if checked && d.id >= 0 {
+		d.checked = appendText(appendText(d.checked, []byte(d.table.columns[column].Name)), encoded)
 	}
 	return nil
 }
@@ -68,6 +81,25 @@ func (c *Check) allows(codec Codec, encoded []byte) bool {
 		}
 	}
 	return false
+}
+
+// AppendChecks appends what tells the checks of this request from those of
+// others: the names of their columns and the values that they allow.
+func (d *Decoder) AppendChecks(b []byte) []byte {
+	for i := range d.options.Checks {
+		c := &d.options.Checks[i]
+		b = appendText(b, []byte(d.table.columns[c.Column].Name))
+		b = binary.AppendUvarint(b, uint64(len(c.Allowed)))
+		for _, allowed := range slices.SortedFunc(slices.Values(c.Allowed), bytes.Compare) {
+			b = appendText(b, allowed)
+		}
+	}
+	return b
+}
+
+// appendText appends a text that ends where it says.
+func appendText(b, text []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 func (d *Decoder) checkFailed(column int, message string) *Error {

@@ -60,6 +60,10 @@ type Record struct {
 	// one value are one ID. It is nil when the record sent none, or null, or an
 	// empty text.
 	ID []byte
+	// Checked are the names and the values, as they are stored, of the columns
+	// that DecodeOptions.Checks are about. It is empty without an ID, and without
+	// checks.
+	Checked []byte
 }
 
 // Decoder reads the records of one body. Whether the body as a whole is at
@@ -101,6 +105,8 @@ type Decoder struct {
 	line []byte
 	// id is the column of IDField, negative for none.
 	id int
+	// checked becomes Record.Checked.
+	checked []byte
 }
 
 // extent is a stretch of the body.
@@ -216,6 +222,7 @@ func (d *Decoder) encode() *Error {
 		return &Error{Code: CodeMissingColumn, Message: "the record carries no column"}
 	}
 	row := d.row
+	d.checked = d.checked[:0]
 	for _, column := range set.columns {
 		start := len(row)
 		var fault *Error
@@ -233,6 +240,9 @@ func (d *Decoder) encode() *Error {
 		}
 	}
 	d.row, d.record.Set = row, set
+	if d.record.ID != nil {
+		d.record.Checked = bytes.Clone(d.checked)
+	}
 	if set.lines != nil {
 		return d.renderLine()
 	}
