@@ -1,0 +1,36 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Apply makes, or changes, everything of a topology. It is for development and
+// tests: a cluster that holds rows is changed by its operator.
+func Apply(ctx context.Context, js jetstream.JetStream, t Topology) error {
+	for _, p := range t.Partitions {
+		if _, err := js.CreateOrUpdateStream(ctx, p.Stream); err != nil {
+			return fmt.Errorf("make stream %s: %w", p.Stream.Name, err)
+		}
+		if _, err := js.CreateOrUpdatePushConsumer(ctx, p.Stream.Name, p.History); err != nil {
+			return fmt.Errorf("make durable %s of stream %s: %w", p.History.Durable, p.Stream.Name, err)
+		}
+		for _, shard := range p.Shards {
+			if _, err := js.CreateOrUpdateConsumer(ctx, p.Stream.Name, shard); err != nil {
+				return fmt.Errorf("make durable %s of stream %s: %w", shard.Durable, p.Stream.Name, err)
+			}
+		}
+		if _, err := js.CreateOrUpdateStream(ctx, p.Mirror); err != nil {
+			return fmt.Errorf("make stream %s: %w", p.Mirror.Name, err)
+		}
+	}
+	if _, err := js.CreateOrUpdateStream(ctx, t.DeadLetters); err != nil {
+		return fmt.Errorf("make stream %s: %w", t.DeadLetters.Name, err)
+	}
+	if _, err := js.CreateOrUpdateKeyValue(ctx, t.Bucket); err != nil {
+		return fmt.Errorf("make bucket %s: %w", t.Bucket.Bucket, err)
+	}
+	return nil
+}
