@@ -75,6 +75,9 @@ func (q *queue) settle(add []ledger.Range) int {
 			q.source.ackedLocked(s)
 		}
 	}
+	if q.acked.Floor >= q.last {
+		q.waiting.reset(q.last) // whatever was counted in error
+	}
 	return len(q.acked.Above)
 }
 

@@ -142,7 +142,7 @@ func (b *Broker) recover(ctx context.Context) error {
 		known[info.Config.Name] = true
 		if t, ok := tenantOf(info.Config.Name, ingestPrefix); ok {
 			q := b.queueLocked(t)
-			q.recovered(&q.ingest, q.adoptIngest(info))
+			q.recovered(&q.ingest, q.adoptIngest(ctx, info))
 		} else if t, ok := tenantOf(info.Config.Name, letterPrefix); ok {
 			q := b.queueLocked(t)
 			q.recovered(&q.letters, q.adoptLetters(ctx, info))

@@ -69,6 +69,7 @@ func (c *consumption) attach(q *queue) {
 	}
 	q.source = s
 	s.next = q.acked.Floor + 1
+	q.waiting.reset(q.last)
 	q.mu.Unlock()
 	c.sources.Go(s.run)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -30,9 +31,11 @@ func (q *queue) makeRoom(ctx context.Context) bool {
 	}
 	average := max(info.State.Bytes/info.State.Msgs, 1)
 	n, err := q.purge(ctx, info.State.FirstSeq+max(share/average, 1))
+	if err == nil && n == 0 {
+		n, err = q.release(ctx)
+	}
 	if err != nil {
 		q.log.Warn("history is not purged early", "error", err)
-		return false
 	}
 	if n > 0 {
 		q.b.metrics.early.WithLabelValues(string(q.tenant)).Add(float64(n))
@@ -53,20 +56,24 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 	// The start moves before the purge, so that a reader which saw messages
 	// vanish is sure to see the new start.
 	q.first = max(first, seq)
-	q.mu.Unlock()
 	first = max(first, 1)
+	var kept uint64
+	if seq > first {
+		q.removed.Without(ledger.Range{Lo: first, Hi: seq - 1}, func(r ledger.Range) bool { kept += r.Hi - r.Lo + 1; return true })
+	}
+	q.mu.Unlock()
 	if seq <= first {
 		return 0, nil
 	}
 	if err := q.b.host.purgeBelow(ctx, ingestStream(q.tenant), seq); err != nil {
-		if kept, _, e := q.bounds(ctx); e == nil {
+		if start, _, e := q.bounds(ctx); e == nil {
 			q.mu.Lock()
-			q.first = kept
+			q.first = start
 			q.mu.Unlock()
 		}
 		return 0, err
 	}
-	return seq - first, nil
+	return kept, nil
 }
 
 // Purge implements mq.Purger.
@@ -122,6 +129,11 @@ func (q *queue) purgeAll(ctx context.Context) {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
 	n, err := q.purge(ctx, ^uint64(0))
+	if err == nil {
+		var released uint64
+		released, err = q.release(ctx)
+		n += released
+	}
 	if err != nil {
 		q.log.Warn("history is not purged early", "error", err)
 	}

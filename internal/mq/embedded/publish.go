@@ -50,6 +50,9 @@ func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	if err := q.openForPublish(ctx); err != nil {
 		return mq.Position{}, err
 	}
+	if err := q.full(&c); err != nil {
+		return mq.Position{}, err
+	}
 	c = jetstream.Canonical(c)
 	for round := 0; ; round++ {
 		o := b.attempt(ctx, q, subject, h, c, int64(size))
@@ -103,7 +106,7 @@ func (e *sent) Answered(o jetstream.Outcome) {
 	switch {
 	case o.Err != nil:
 	case o.Duplicate:
-		e.queue.found(o.Seq)
+		e.queue.found(o.Seq, &e.chunk)
 	default:
 		e.queue.arrived(o.Seq, e.chunk)
 	}
@@ -134,11 +137,12 @@ func (g gated) SendPart(m *nats.Msg) error {
 
 // found takes note of a chunk that was stored by an earlier publish. When the
 // answer to that one was lost, nobody has heard of the chunk so far.
-func (q *queue) found(seq uint64) {
+func (q *queue) found(seq uint64, c *mq.Chunk) {
 	q.mu.Lock()
 	unheard := seq > q.last
 	if unheard {
 		q.last = seq
+		q.waiting.arrived(seq, c)
 		if q.source != nil {
 			q.source.wakeUp()
 		}
@@ -153,6 +157,7 @@ func (q *queue) found(seq uint64) {
 func (q *queue) arrived(seq uint64, c mq.Chunk) {
 	q.mu.Lock()
 	q.last = max(q.last, seq)
+	q.waiting.arrived(seq, &c)
 	epoch := q.epoch
 	if q.source != nil {
 		q.source.publishedLocked(seq, c)

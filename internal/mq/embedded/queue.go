@@ -60,6 +60,12 @@ type queue struct {
 	first, last, inherited uint64
 	// acked has everything acknowledged: floor and what is above it.
 	acked ledger.Acked
+	// removed is what was removed above first, where something before it is not
+	// acknowledged; removedTo is the newest of it.
+	removed   ledger.Ranges
+	removedTo uint64
+	// waiting is what is not acknowledged, by table.
+	waiting waiting
 	// source delivers to the worker; nil without a Consume.
 	source *source
 	// oldest remembers when the sequence oldestSeq was stored.
@@ -111,7 +117,7 @@ func (q *queue) openIngest(ctx context.Context, now bool) error {
 		if err != nil {
 			return err
 		}
-		return q.adoptIngest(info)
+		return q.adoptIngest(ctx, info)
 	})
 	if err == nil {
 		q.b.deliver(q)
@@ -180,11 +186,15 @@ func (q *queue) obtain(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.St
 
 // adoptIngest takes over the stream's state: at first opening, and again
 // whenever the streams were reopened below.
-func (q *queue) adoptIngest(info *natsjs.StreamInfo) error {
+func (q *queue) adoptIngest(ctx context.Context, info *natsjs.StreamInfo) error {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
 	epoch := uint64(info.Created.UnixNano())
 	state, err := q.loadAcked(epoch, info)
+	if err != nil {
+		return err
+	}
+	removed, err := q.b.host.removed(ctx, info)
 	if err != nil {
 		return err
 	}
@@ -195,7 +205,8 @@ func (q *queue) adoptIngest(info *natsjs.StreamInfo) error {
 	if !again {
 		q.inherited = q.last
 	}
-	q.acked = state
+	q.acked, q.removed = state, removed
+	q.removedTo = removed.Highest()
 	q.generation++
 	if q.source != nil {
 		q.source.resetLocked(!again)

@@ -69,7 +69,7 @@ func (q *queue) replayRange(from, until mq.Position) (epoch, after, last uint64,
 // gapAt says whether what begins at next is no longer whole.
 func (q *queue) gapAt(epoch, next uint64) error {
 	q.mu.Lock()
-	same, first := q.epoch == epoch, q.first
+	same, first := q.epoch == epoch, q.wholeLocked()
 	q.mu.Unlock()
 	switch {
 	case !same:
@@ -88,10 +88,11 @@ func (q *queue) firstKept() mq.Position {
 }
 
 func (q *queue) firstKeptLocked() mq.Position {
-	if q.first > q.last {
+	first := q.wholeLocked()
+	if first > q.last {
 		return mq.Position{}
 	}
-	return mq.NewPosition(q.epoch, max(q.first, 1))
+	return mq.NewPosition(q.epoch, first)
 }
 
 // Tail implements mq.History.
@@ -107,7 +108,7 @@ func (b *Broker) Tail(ctx context.Context, t mq.Topic) (tail mq.Position, err er
 // FirstKept implements mq.History.
 func (b *Broker) FirstKept(ctx context.Context, t mq.Topic) (first mq.Position, err error) {
 	err = b.lookOpen(ctx, t, func(q *queue) {
-		if q.first > 1 {
+		if q.wholeLocked() > 1 {
 			first = q.firstKeptLocked()
 		}
 	})

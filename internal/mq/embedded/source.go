@@ -54,6 +54,9 @@ type attempt struct {
 	n   int
 	out bool
 	at  time.Time
+	// table and bytes are what of the queue's waiting it is.
+	table string
+	bytes int64
 }
 
 func newSource(c *consumption, q *queue) *source {
@@ -195,7 +198,8 @@ func (s *source) deliverLocked(h *buffered, a *attempt) *delivery {
 }
 
 func (s *source) deliverFirstLocked(h *buffered) *delivery {
-	a := &attempt{seq: h.seq}
+	a := &attempt{seq: h.seq, table: h.chunk.Table, bytes: storedSize(&h.chunk)}
+	s.q.waiting.delivered(h.seq, &h.chunk)
 	s.open[h.seq] = a
 	s.next = max(s.next, h.seq+1)
 	return s.deliverLocked(h, a)
@@ -255,7 +259,10 @@ func (s *source) ackedLocked(e ledger.Range) {
 		s.wakeUp()
 	}
 	for seq := e.Lo; seq <= e.Hi; seq++ {
-		delete(s.open, seq)
+		if a := s.open[seq]; a != nil {
+			s.q.waiting.add(a.table, -a.bytes)
+			delete(s.open, seq)
+		}
 	}
 	if len(s.due) > 2*len(s.open)+1024 {
 		s.tidyLocked()
@@ -280,6 +287,7 @@ func (s *source) resetLocked(gone bool) {
 	s.dropRecentLocked()
 	s.next = min(s.next, s.q.last+1)
 	if gone {
+		s.q.waiting.reset(s.q.last)
 		clear(s.open)
 		s.due = nil
 		s.next = s.q.acked.Floor + 1

@@ -76,9 +76,14 @@ func (s *source) readAhead(next uint64) time.Duration {
 // stream no longer holds: it drops what it finds damaged.
 func (s *source) lostLocked(e ledger.Range) {
 	e.Lo = max(e.Lo, s.q.acked.Floor+1)
-	if e.Lo > e.Hi {
-		return // acknowledged and purged meanwhile
+	var lost []ledger.Range
+	s.q.acked.Above.Without(e, func(r ledger.Range) bool { lost = append(lost, r); return true })
+	for _, e := range lost { // the rest was acknowledged and removed
+		s.lostRangeLocked(e)
 	}
+}
+
+func (s *source) lostRangeLocked(e ledger.Range) {
 	s.q.log.Error("stored chunks are lost: the store dropped them as damaged", "stream", ingestStream(s.q.tenant),
 		"path", s.q.b.host.streamDir(ingestStream(s.q.tenant)), "first", e.Lo, "last", e.Hi)
 	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.Hi - e.Lo + 1))

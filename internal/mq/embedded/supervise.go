@@ -145,7 +145,7 @@ func (b *Broker) refresh() {
 		}
 		err := fmt.Errorf("stream %s in %s cannot be opened", ingestStream(q.tenant), b.host.streamDir(ingestStream(q.tenant)))
 		if info := byName[ingestStream(q.tenant)]; info != nil {
-			err = q.adoptIngest(info)
+			err = q.adoptIngest(b.ctx, info)
 		}
 		if err != nil {
 			q.ingest.open.Store(false)

@@ -18,6 +18,8 @@ func ownCases() []testCase {
 	purger := func(c Capabilities) bool { return c.Purger }
 	return []testCase{
 		{name: "own/full queue is its tenant's alone and clears", needs: budgets, run: fullQueue},
+		{name: "own/stuck chunk costs its table alone", needs: budgets, run: stuckChunk},
+		{name: "own/table that is not written leaves room", needs: budgets, run: tableShares},
 		{name: "own/smaller budget does not drop letters", needs: budgets, run: letterBudget},
 		{name: "own/letters that keep the older ones", needs: budgets, run: letterKeepOlder},
 		{name: "own/queue that cannot be opened", needs: func(c Capabilities) bool { return c.Damage && budgets(c) }, run: unopened},
@@ -42,7 +44,7 @@ func fullQueue(t *testing.T, s Store) {
 		stored++
 		require.Less(t, stored, 30)
 	}
-	require.Greater(t, stored, 15)
+	require.Greater(t, stored, 13, "a table has four fifths for itself")
 	publishMany(t, b, "cedar", "t", 5)
 	in, c := consume(t, b)
 	got := in.await(t, stored+5)
@@ -51,6 +53,86 @@ func fullQueue(t *testing.T, s Store) {
 	require.ErrorIs(t, err, mq.ErrFull)
 	require.NoError(t, c.Ack(got...))
 	publish(t, b, Chunk("birch", "t", body))
+}
+
+// stuckChunk: a chunk of table a is never acknowledged, and several budgets of
+// table b are, behind it.
+func stuckChunk(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<20))
+	in, c := consume(t, b)
+	publish(t, b, Chunk("birch", "a", "stuck"))
+	stuck := in.await(t, 1)[0]
+	body := string(make([]byte, 20<<10))
+	var at []mq.Position
+	write := func(n int) {
+		for range n {
+			at = append(at, publish(t, b, Chunk("birch", "b", body)))
+			all := in.await(t, len(at)+1)
+			require.NoError(t, c.Ack(all[len(at)]))
+		}
+	}
+	write(150)
+	st := statusOf(t, b, "birch")
+	require.EqualValues(t, 1, st.Pending)
+	require.LessOrEqual(t, st.Bytes, uint64(1<<20))
+	topic, last := mq.Topic{Tenant: "birch", Table: "b"}, at[len(at)-1]
+	first := requireGap(t, b.Replay(t.Context(), topic, mq.Position{}, last, never), mq.GapRetention)
+	require.True(t, at[0].Before(first))
+	kept, err := b.FirstKept(t.Context(), topic)
+	require.NoError(t, err)
+	require.Equal(t, first, kept)
+	require.NotEmpty(t, history(t, b, topic, first.Prev(), last), "what was removed is the oldest")
+
+	b = reopen(t, s, b)
+	requireGap(t, b.Replay(t.Context(), topic, at[0], last, never), mq.GapRetention)
+	in, c = consume(t, b)
+	require.Equal(t, stuck.Position(), in.await(t, 1)[0].Position(), "it comes again, and nothing else")
+	at = nil
+	write(60)
+	require.NoError(t, c.Ack(in.list()[0]))
+	st = statusOf(t, b, "birch")
+	require.Zero(t, st.Pending)
+	require.Equal(t, st.Chunks, purgeOf(t, b, "birch", time.Now().Add(time.Hour)))
+	require.Zero(t, statusOf(t, b, "birch").Chunks)
+}
+
+// tableShares: tables whose chunks nobody acknowledges are refused on their
+// own, before and after a restart.
+func tableShares(t *testing.T, s Store) {
+	b := open(t, s)
+	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<20))
+	body := string(make([]byte, 20<<10))
+	fill := func(table string) (n int) {
+		for ; ; n++ {
+			if _, err := b.Publish(t.Context(), Chunk("birch", table, body)); err != nil {
+				require.ErrorIs(t, err, mq.ErrFull)
+				return n
+			}
+			require.Less(t, n, 60)
+		}
+	}
+	a := fill("a")
+	require.Greater(t, a, 35)
+	others := 0
+	for _, table := range []string{"b", "c"} {
+		n := fill(table)
+		require.Positive(t, n)
+		others += n
+	}
+	in, _ := consume(t, b)
+	in.await(t, a+others)
+	require.Zero(t, fill("a"))
+	b = reopen(t, s, b)
+	in, c := consume(t, b)
+	all := in.await(t, a+others)
+	require.Zero(t, fill("a"), "it has its share still")
+	for _, d := range all {
+		if d.Chunk().Table == "a" {
+			require.NoError(t, c.Ack(d))
+		}
+	}
+	require.Positive(t, fill("a"))
 }
 
 func letterBudget(t *testing.T, s Store) {

@@ -41,7 +41,7 @@ func (a *Acked) Pending(last uint64) uint64 {
 
 // Add marks s acknowledged.
 func (a *Acked) Add(s Range) {
-	a.Above, a.Floor = a.Above.add(s).advance(a.Floor)
+	a.Above, a.Floor = a.Above.Add(s).advance(a.Floor)
 }
 
 // Clone returns a copy that shares nothing.

@@ -126,7 +126,7 @@ func parse(data []byte) (state Acked, whole int, ok bool) {
 			break
 		}
 		whole += recordSize
-		state.Above = state.Above.add(Range{lo, hi})
+		state.Above = state.Above.Add(Range{lo, hi})
 	}
 	state.Above, state.Floor = state.Above.advance(state.Floor)
 	return state, whole, true

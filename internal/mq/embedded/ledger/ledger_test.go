@@ -17,7 +17,7 @@ func TestSpansAgreeWithASet(t *testing.T) {
 		for range 60 {
 			lo := 1 + rng.Uint64N(80)
 			s := Range{lo, lo + rng.Uint64N(6)}
-			r = r.add(s)
+			r = r.Add(s)
 			for n := s.Lo; n <= s.Hi; n++ {
 				if n > floor {
 					set[n] = true
@@ -125,4 +125,45 @@ func TestLedgerAheadOfItsStreamIsCut(t *testing.T) {
 	a := Acked{Epoch: 1, Floor: 10, Above: Ranges{{12, 15}, {20, 22}}}
 	require.Equal(t, Acked{Epoch: 1, Floor: 10, Above: Ranges{{12, 13}}}, a.upTo(13))
 	require.Equal(t, Acked{Epoch: 1, Floor: 4}, a.upTo(4))
+}
+
+func TestWhatASetLacksOfARange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var r Ranges
+		has := map[uint64]bool{}
+		for range rng.Uint64N(8) {
+			lo := 1 + rng.Uint64N(30)
+			s := Range{lo, lo + rng.Uint64N(4)}
+			r = r.Add(s)
+			for n := s.Lo; n <= s.Hi; n++ {
+				has[n] = true
+			}
+		}
+		from := rng.Uint64N(40)
+		kept := append(Ranges(nil), r...).From(from)
+		s := Range{rng.Uint64N(20), rng.Uint64N(40)}
+		var want, got []uint64
+		for n := s.Lo; n <= s.Hi; n++ {
+			if !has[n] {
+				want = append(want, n)
+			}
+		}
+		r.Without(s, func(e Range) bool {
+			for n := e.Lo; n <= e.Hi; n++ {
+				got = append(got, n)
+			}
+			return true
+		})
+		require.Equal(t, want, got, "%v without %v", s, r)
+		for n := from; n < 40; n++ {
+			_, ok := kept.Find(n)
+			require.Equal(t, has[n], ok, "%d of %v from %d", n, r, from)
+		}
+	}
+	calls := 0
+	Ranges{{3, 4}}.Without(Range{1, 9}, func(Range) bool { calls++; return false })
+	require.Equal(t, 1, calls)
+	require.Zero(t, Ranges(nil).Highest())
+	require.EqualValues(t, 4, Ranges{{3, 4}}.Highest())
 }

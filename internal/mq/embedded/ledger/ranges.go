@@ -1,6 +1,9 @@
 package ledger
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Range is the sequences Lo to Hi, both included.
 type Range struct{ Lo, Hi uint64 }
@@ -8,8 +11,8 @@ type Range struct{ Lo, Hi uint64 }
 // Ranges is a set of sequences: sorted, disjoint, never adjacent.
 type Ranges []Range
 
-// add puts s into the set.
-func (r Ranges) add(s Range) Ranges {
+// Add puts s into the set.
+func (r Ranges) Add(s Range) Ranges {
 	from, _ := slices.BinarySearchFunc(r, s.Lo, func(e Range, lo uint64) int {
 		if e.Hi+1 < lo {
 			return -1
@@ -44,6 +47,39 @@ func (r Ranges) Count() (n uint64) {
 		n += s.Hi - s.Lo + 1
 	}
 	return n
+}
+
+// Highest is the newest sequence of the set, 0 when it is empty.
+func (r Ranges) Highest() uint64 {
+	if len(r) == 0 {
+		return 0
+	}
+	return r[len(r)-1].Hi
+}
+
+// From drops what is below seq.
+func (r Ranges) From(seq uint64) Ranges {
+	n := 0
+	for n < len(r) && r[n].Hi < seq {
+		n++
+	}
+	return slices.Delete(r, 0, n)
+}
+
+// Without calls do with what of s is not in the set, in order, until it
+// returns false.
+func (r Ranges) Without(s Range, do func(Range) bool) {
+	from, _ := slices.BinarySearchFunc(r, s.Lo, func(e Range, lo uint64) int { return cmp.Compare(e.Hi, lo) })
+	for ; s.Lo <= s.Hi; from++ {
+		gap := s
+		if from < len(r) {
+			gap.Hi = min(s.Hi, r[from].Lo-1)
+		}
+		if gap.Lo <= gap.Hi && !do(gap) || from >= len(r) {
+			return
+		}
+		s.Lo = r[from].Hi + 1
+	}
 }
 
 // advance takes from the set what follows floor without a hole, and returns
