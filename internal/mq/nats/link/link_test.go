@@ -1,0 +1,199 @@
+package link
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/natstest"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+func write(t *testing.T, dir, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// dials reports whether a connection comes about soon.
+func dials(t *testing.T, o Options) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	nc, err := Dial(ctx, o, "test", quiet(), Handlers{})
+	if err == nil {
+		require.NoError(t, nc.Flush())
+		nc.Close()
+	}
+	return err
+}
+
+func TestUserAndPassword(t *testing.T) {
+	dir := t.TempDir()
+	c := natstest.Start(t, natstest.Options{Config: `authorization { user: wave, password: "s3cret-word" }`})
+	o := Options{URLs: c.URLs(), User: "wave", PasswordFile: write(t, dir, "password", []byte("s3cret-word\n"))}
+	require.NoError(t, dials(t, o))
+	o.PasswordFile = write(t, dir, "wrong", []byte("other-word"))
+	err := dials(t, o)
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	require.ErrorContains(t, err, "Authorization Violation")
+	o.PasswordFile = write(t, dir, "empty", nil)
+	require.ErrorContains(t, dials(t, o), "is empty")
+	o.PasswordFile = filepath.Join(dir, "absent")
+	require.NotErrorIs(t, dials(t, o), mq.ErrUnavailable, "waiting does not help")
+}
+
+func TestNKey(t *testing.T) {
+	user, err := nkeys.CreateUser()
+	require.NoError(t, err)
+	public, err := user.PublicKey()
+	require.NoError(t, err)
+	seed, err := user.Seed()
+	require.NoError(t, err)
+	c := natstest.Start(t, natstest.Options{Config: fmt.Sprintf("authorization { users: [ { nkey: %s } ] }", public)})
+	require.NoError(t, dials(t, Options{URLs: c.URLs(), NKeyFile: write(t, t.TempDir(), "seed", seed)}))
+	require.Error(t, dials(t, Options{URLs: c.URLs()}), "nobody")
+	require.ErrorContains(t, dials(t, Options{URLs: c.URLs(), NKeyFile: write(t, t.TempDir(), "seed", []byte("no seed"))}), "nkey seed")
+}
+
+func TestCredsFile(t *testing.T) {
+	key := func(make func() (nkeys.KeyPair, error)) (pair nkeys.KeyPair, public string) {
+		pair, err := make()
+		require.NoError(t, err)
+		public, err = pair.PublicKey()
+		require.NoError(t, err)
+		return pair, public
+	}
+	operator, operatorID := key(nkeys.CreateOperator)
+	account, accountID := key(nkeys.CreateAccount)
+	user, userID := key(nkeys.CreateUser)
+	_, systemID := key(nkeys.CreateAccount)
+	operatorJWT, err := jwt.NewOperatorClaims(operatorID).Encode(operator)
+	require.NoError(t, err)
+	accountJWT, err := jwt.NewAccountClaims(accountID).Encode(operator)
+	require.NoError(t, err)
+	systemJWT, err := jwt.NewAccountClaims(systemID).Encode(operator)
+	require.NoError(t, err)
+	userJWT, err := jwt.NewUserClaims(userID).Encode(account)
+	require.NoError(t, err)
+	seed, err := user.Seed()
+	require.NoError(t, err)
+	creds, err := jwt.FormatUserConfig(userJWT, seed)
+	require.NoError(t, err)
+	c := natstest.Start(t, natstest.Options{Config: fmt.Sprintf(
+		"operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: { %s: %s, %s: %s }\n# accounts",
+		operatorJWT, systemID, accountID, accountJWT, systemID, systemJWT)})
+	require.NoError(t, dials(t, Options{URLs: c.URLs(), CredsFile: write(t, t.TempDir(), "creds", creds)}))
+	require.ErrorContains(t, dials(t, Options{URLs: c.URLs(), CredsFile: "absent"}), "absent")
+}
+
+// certificates of a CA, a server and a client, as files.
+type certificates struct{ ca, serverCert, serverKey, clientCert, clientKey string }
+
+func issue(t *testing.T) certificates {
+	t.Helper()
+	dir := t.TempDir()
+	ca, caKey := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, newKey(t)
+	sign := func(name string, c *x509.Certificate, key *ecdsa.PrivateKey) (certFile, keyFile string) {
+		der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
+		require.NoError(t, err)
+		raw, err := x509.MarshalPKCS8PrivateKey(key)
+		require.NoError(t, err)
+		return write(t, dir, name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+			write(t, dir, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
+	}
+	leaf := func(name string, use x509.ExtKeyUsage) (string, string) {
+		return sign(name, &x509.Certificate{
+			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+			ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		}, newKey(t))
+	}
+	var out certificates
+	out.ca, _ = sign("ca", ca, caKey)
+	out.serverCert, out.serverKey = leaf("server", x509.ExtKeyUsageServerAuth)
+	out.clientCert, out.clientKey = leaf("client", x509.ExtKeyUsageClientAuth)
+	return out
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+func TestTLS(t *testing.T) {
+	files := issue(t)
+	for name, more := range map[string]string{"server alone": "", "mutual": "verify: true, ", "handshake first": "verify: true, handshake_first: true, "} {
+		t.Run(name, func(t *testing.T) {
+			c := natstest.Start(t, natstest.Options{Config: fmt.Sprintf("tls { %scert_file: %q, key_file: %q, ca_file: %q }",
+				more, files.serverCert, files.serverKey, files.ca)})
+			o := Options{URLs: c.URLs(), TLS: TLS{CAFile: files.ca, HandshakeFirst: strings.Contains(more, "handshake")}}
+			if more != "" {
+				require.Error(t, dials(t, o), "no certificate")
+				o.TLS.CertFile, o.TLS.KeyFile = files.clientCert, files.clientKey
+			}
+			require.NoError(t, dials(t, o))
+			o.TLS.CAFile = ""
+			o.TLS.Enabled = true
+			require.ErrorContains(t, dials(t, o), "certificate", "a CA that the system does not know")
+		})
+	}
+	require.ErrorContains(t, dials(t, Options{TLS: TLS{CAFile: files.serverKey}}), "holds no certificate")
+	require.ErrorContains(t, dials(t, Options{TLS: TLS{CertFile: files.clientCert, KeyFile: files.serverKey}}), "client certificate")
+	require.Error(t, dials(t, Options{TLS: TLS{CAFile: "absent"}}))
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	o := Options{URLs: []string{"nats://wave:hunter2@127.0.0.1:1", "nats://token@127.0.0.1:1"}, User: "wave",
+		PasswordFile: write(t, t.TempDir(), "password", []byte("hunter2"))}
+	err := dials(t, o)
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	require.NotContains(t, err.Error(), "hunter2")
+	require.NotContains(t, err.Error(), "token")
+	require.Contains(t, err.Error(), "nats://xxxxx@127.0.0.1:1")
+	assert.Equal(t, "no hunter: xxxxx", o.redact(fmt.Errorf("no hunter: hunter2")).Error())
+	assert.Equal(t, "nats://xxxxx@\x00", Redacted("nats://a:b@\x00"))
+}
+
+// A connection that was lost comes back, and both are told.
+func TestComesBack(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	lost, back := make(chan struct{}, 8), make(chan struct{}, 8)
+	nc, err := Dial(t.Context(), Options{URLs: c.URLs()}, "test", quiet(), Handlers{
+		Lost: func() { lost <- struct{}{} }, Back: func() { back <- struct{}{} },
+	})
+	require.NoError(t, err)
+	defer nc.Close()
+	c.Nodes[0].Kill()
+	<-lost
+	require.Error(t, nc.Publish("x", nil), "nothing waits in a buffer")
+	c.Nodes[0].Start(t)
+	<-back
+	require.NoError(t, nc.FlushTimeout(10*time.Second))
+}
