@@ -1,4 +1,4 @@
-import { WaveHouseError } from "./errors.js";
+import { describe, WaveHouseError } from "./errors.js";
 
 /** One signal that aborts with the caller's, or when its time is up. */
 export class Deadline {
@@ -55,7 +55,6 @@ export class Deadline {
     if (this.#expired) {
       return new WaveHouseError("the server did not answer in time", { code: "client.timeout", retryable: true, cause });
     }
-    const why = cause instanceof Error ? cause.message : String(cause);
-    return new WaveHouseError(`no answer from the server: ${why}`, { code: "client.network", retryable: true, cause });
+    return new WaveHouseError(`no answer from the server: ${describe(cause)}`, { code: "client.network", retryable: true, cause });
   }
 }

@@ -46,6 +46,29 @@ export class WaveHouseError extends Error {
     this.retryAfter = fields.retryAfter;
     this.details = fields.details ?? {};
   }
+
+  /** What a logger that prints JSON shows; without it an error prints as `{}`. */
+  toJSON(): Record<string, unknown> {
+    const { name, message, code, status, requestId, retryable, retryAfter, details, cause } = this;
+    return {
+      ...{ name, message, code, status, requestId, retryable, retryAfter, details },
+      ...(cause === undefined ? {} : { cause: describe(cause) }),
+    };
+  }
+}
+
+/** The messages of an error and of what caused it, outermost first. */
+export function describe(cause: unknown): string {
+  const parts: string[] = [];
+  for (let at: unknown = cause, depth = 0; at !== undefined && at !== null && depth < 5; depth++) {
+    const { message, code } = at as { message?: unknown; code?: unknown };
+    const text = typeof message === "string" ? message || String(code ?? "") : String(at);
+    if (text && !parts.some((part) => part.includes(text))) {
+      parts.push(text);
+    }
+    at = at instanceof Error ? at.cause : undefined;
+  }
+  return parts.join(": ");
 }
 
 /**

@@ -1,15 +1,36 @@
+export {
+  any,
+  avg,
+  count,
+  countDistinct,
+  type Expression,
+  max,
+  median,
+  min,
+  quantile,
+  quantiles,
+  type QueryBuilder,
+  sum,
+  uniq,
+} from "./builder.js";
 export { WaveHouse } from "./client.js";
-export { InsertError, WaveHouseError } from "./errors.js";
-export type { InsertFailure, InsertOptions, InsertResult, Row } from "./insert.js";
-export type { Clock, Fetch, Token, WaveHouseOptions } from "./options.js";
 export type {
   Aggregation,
+  AggregationFn,
+  DocumentOver,
   Filter,
   FilterOp,
+  Int64,
   OrderBy,
   QueryDocument,
-  QueryOptions,
+  ResultOf,
   TimeBucket,
   TimeRange,
-} from "./query.js";
+} from "./document.js";
+export { InsertError, WaveHouseError } from "./errors.js";
+export type { InsertFailure, InsertOptions, InsertResult } from "./insert.js";
+export type { Clock, Fetch, HeaderSource, Token, WaveHouseOptions } from "./options.js";
+export type { PipeOptions } from "./pipe.js";
+export type { ExportFormat, QueryOptions, Snapshot } from "./query.js";
+export type { AnyDatabase, DatabaseTypes, PipeTypes, Row, TableTypes } from "./schema.js";
 export type { EndEvent, GapEvent, RowEvent, StreamEvent, StreamOptions } from "./stream.js";

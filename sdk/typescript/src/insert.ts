@@ -1,12 +1,6 @@
 import { InsertError, WaveHouseError } from "./errors.js";
 import { batches, type Batch } from "./rows.js";
-import { invalidResponse, type Transport } from "./transport.js";
-
-/**
- * One row: column names to values. A bigint keeps all its digits, a Date
- * becomes RFC 3339, an undefined value leaves its column out.
- */
-export type Row = Record<string, unknown>;
+import { invalidResponse, jsonBy, type Transport } from "./transport.js";
 
 export interface InsertOptions {
   signal?: AbortSignal | undefined;
@@ -32,6 +26,8 @@ export interface InsertOptions {
    * is 10 000. The rows are durable when the time is up, and `inserted` is false.
    */
   waitTimeoutMs?: number | undefined;
+  /** The request may outlive its page; browsers allow 64 KiB of such bodies at a time. */
+  keepalive?: boolean | undefined;
 }
 
 /** Why one row was not stored. */
@@ -85,7 +81,17 @@ export async function insert(
     }
     confirmed = batch.end;
   }
+  const [first] = result.failures;
+  if (first !== undefined && result.failed === result.total) {
+    throw new InsertError(refusal(first, result), result, confirmed);
+  }
   return result;
+}
+
+/** None of the rows was taken: that is no insert, whatever the status says. */
+function refusal({ code, message, column }: InsertFailure, { total }: InsertResult): WaveHouseError {
+  const which = total === 1 ? "the row was refused" : `all ${total} rows were refused, the first`;
+  return new WaveHouseError(`${which}: ${message}`, { code, details: column === undefined ? {} : { column } });
 }
 
 function keyOf(options: InsertOptions, number: number): string | undefined {
@@ -104,7 +110,7 @@ async function send(
   const failures: InsertFailure[] = batch.unreadable.map((u) => ({ ...u, code: "client.invalid_row" }));
   let counts: Counts = { succeeded: 0, failed: 0, duplicates: 0 };
   if (batch.indexes.length > 0) {
-    const answer = await transport.call(
+    const { body: answer } = await transport.call(
       {
         method: "POST",
         path: "/v1/ingest",
@@ -112,9 +118,11 @@ async function send(
         headers: { "Content-Type": "application/x-ndjson", Accept: "application/json", "Idempotency-Key": key },
         body: batch.body,
         extraMs: options.wait === undefined ? 0 : (options.waitTimeoutMs ?? defaultWaitMs),
+        keepalive: options.keepalive ?? false,
       },
       key !== undefined || options.idempotent ? "safe" : "unstored",
       options.signal,
+      jsonBy(JSON.parse),
     );
     counts = countsOf(answer, batch);
     if (result.deadLettered !== undefined) {

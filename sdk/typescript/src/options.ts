@@ -6,21 +6,36 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 /** A bearer token, or a function that is asked for one before every attempt. */
 export type Token = string | (() => string | undefined | Promise<string | undefined>);
 
+export type HeaderSource = Record<string, string | undefined> | (() => Record<string, string | undefined>);
+
 /** Where waits and jitter come from; replaced in tests. */
 export interface Clock {
   /** Resolves after `ms`, or rejects with the signal's reason when it aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** A number from 0 up to 1. */
   random(): number;
+  /** Milliseconds since 1970. */
+  now(): number;
 }
 
 export interface WaveHouseOptions {
-  /** The server's address, such as `https://events.example.com`. A path is kept. */
+  /**
+   * The server's address, such as `https://events.example.com`. A path is kept.
+   * In a browser it may be relative to the page: `/analytics`.
+   */
   url: string;
-  /** Sent as `Authorization: Bearer …`, and never in a URL. */
+  /**
+   * Sent as `Authorization: Bearer …`, and never in a URL. What a function
+   * gives is kept until shortly before its `exp`, or until the server refuses
+   * it; a token without one is asked for at each attempt.
+   */
   token?: Token | undefined;
   /** Sent as `X-Tenant-ID`. Without it the server serves its default tenant. */
   tenant?: string | undefined;
+  /** Sent with every request, such as `traceparent`; asked for before every attempt. */
+  headers?: HeaderSource | undefined;
+  /** Request bodies over 8 KiB are sent compressed where the runtime can. Default true. */
+  compress?: boolean | undefined;
   /** Replaces the global `fetch`. It must honour `redirect: "manual"`. */
   fetch?: Fetch | undefined;
   /** Bounds each attempt, and for a stream the wait for its headers. Default 30 000. */
@@ -36,6 +51,8 @@ export interface Settings {
   readonly base: string;
   readonly token: Token | undefined;
   readonly tenant: string | undefined;
+  readonly headers: HeaderSource;
+  readonly compress: boolean;
   readonly fetch: Fetch;
   readonly timeoutMs: number;
   readonly maxRetries: number;
@@ -47,6 +64,8 @@ export function resolve(options: WaveHouseOptions): Settings {
     base: baseOf(options.url),
     token: options.token,
     tenant: options.tenant,
+    headers: options.headers ?? {},
+    compress: options.compress ?? true,
     // Called through a closure: browsers refuse a fetch that lost its window.
     fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     timeoutMs: atLeast("timeoutMs", options.timeoutMs ?? 30_000, 1),
@@ -58,9 +77,10 @@ export function resolve(options: WaveHouseOptions): Settings {
 function baseOf(address: string): string {
   let url: URL;
   try {
-    url = new URL(address);
+    // Only a page has an address that another can be relative to.
+    url = new URL(address, (globalThis as { location?: { href: string } }).location?.href);
   } catch (cause) {
-    throw invalid(`url ${JSON.stringify(address)} is not an absolute URL`, cause);
+    throw invalid(`url ${JSON.stringify(address)} is not an absolute URL, and there is no page that it could be relative to`, cause);
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw invalid(`url must be http or https, not ${url.protocol}`);
@@ -87,6 +107,7 @@ function invalid(message: string, cause?: unknown): WaveHouseError {
 
 const systemClock: Clock = {
   random: Math.random,
+  now: Date.now,
   sleep: (ms, signal) =>
     new Promise((done, fail) => {
       if (signal?.aborted) {

@@ -1,92 +1,165 @@
-import { invalidResponse, type Transport } from "./transport.js";
-
-export type FilterOp =
-  | "eq"
-  | "neq"
-  | "gt"
-  | "gte"
-  | "lt"
-  | "lte"
-  | "in"
-  | "not_in"
-  | "like"
-  | "not_like"
-  | "is_null"
-  | "is_not_null";
-
-export interface Filter {
-  column: string;
-  op: FilterOp;
-  /** Absent for `is_null` and `is_not_null`; an array for `in` and `not_in`. */
-  value?: unknown;
-}
-
-export interface Aggregation {
-  fn: string;
-  /** Absent, or `"*"`, for the `count` of rows; every other function needs one. */
-  column?: string;
-  alias?: string;
-  /** Parameters of the function, such as the level of a quantile. */
-  params?: number[];
-}
-
-export interface OrderBy {
-  column: string;
-  dir?: "asc" | "desc";
-}
-
-/** Bounds are RFC 3339 times or durations back from now, such as `"1h"` or `"7d"`. */
-export interface TimeRange {
-  column: string;
-  since?: string;
-  until?: string;
-}
-
-export interface TimeBucket {
-  column: string;
-  every: string;
-  alias?: string;
-}
-
-/** What to read; see the server's API reference for each key. */
-export interface QueryDocument {
-  columns?: string[];
-  select_all?: boolean;
-  aggregations?: Aggregation[];
-  filters?: Filter[];
-  group_by?: string[];
-  order_by?: OrderBy[];
-  limit?: number;
-  offset?: number;
-  time_range?: TimeRange;
-  time_bucket?: TimeBucket;
-  /** `"string"` quotes 64-bit and wider integers and decimals, which JSON.parse would round. */
-  int64?: "number" | "string";
-}
+import type { QueryDocument } from "./document.js";
+import { parseExact } from "./json.js";
+import { stringify } from "./rows.js";
+import { type Answer, type Call, invalidResponse, jsonBy, type Transport } from "./transport.js";
+import { Deadline } from "./deadline.js";
 
 export interface QueryOptions {
   signal?: AbortSignal | undefined;
 }
 
-export async function query<T>(
-  transport: Transport,
-  table: string,
-  document: QueryDocument,
-  options: QueryOptions,
-): Promise<T[]> {
-  const answer = await transport.call(
-    {
-      method: "POST",
-      path: "/v1/query",
-      params: { table },
-      headers: { "Content-Type": "application/json", Accept: "application/json" },
-      body: JSON.stringify(document),
-    },
-    "safe", // a query changes nothing
-    options.signal,
-  );
-  if (!Array.isArray(answer)) {
+/** Rows, and where in the table's stream they end. */
+export interface Snapshot<T> {
+  rows: T[];
+  /** Pass it as `lastEventId` to a stream of the table: every later row comes there. */
+  position: string;
+  /** Whether no row can be in both; else rows of the last moments may be. */
+  exact: boolean;
+}
+
+export type ExportFormat = "csv" | "tsv" | "ndjson" | "arrow" | "parquet";
+
+const mediaTypes: Record<ExportFormat, string> = {
+  csv: "text/csv",
+  tsv: "text/tab-separated-values",
+  ndjson: "application/x-ndjson",
+  arrow: "application/vnd.apache.arrow.stream",
+  parquet: "application/vnd.apache.parquet",
+};
+
+function callOf(table: string, document: QueryDocument, accept: string, more: Partial<Call> = {}): Call {
+  const { int64, ...rest } = document;
+  return {
+    method: "POST",
+    path: "/v1/query",
+    ...more,
+    params: { table, ...more.params },
+    headers: { "Content-Type": "application/json", Accept: accept, ...more.headers },
+    body: stringify(int64 === undefined || int64 === "exact" ? rest : document),
+  };
+}
+
+/** How an answer's numbers are read. */
+function parserOf({ int64 }: QueryDocument): (text: string) => unknown {
+  return int64 === undefined || int64 === "exact" ? parseExact : JSON.parse;
+}
+
+function rowsOf<T>(body: unknown): T[] {
+  if (!Array.isArray(body)) {
     throw invalidResponse("a query answers an array of rows", undefined);
   }
-  return answer as T[];
+  return body as T[];
+}
+
+/** Answers that are kept to be used again when the server says that they still hold. */
+const mostKept = 32;
+const longestKept = 256 * 1024; // characters each
+
+/** Asks and reads; a query changes nothing, so it is repeated. */
+export class Queries {
+  readonly #transport: Transport;
+  readonly #kept = new Map<string, { etag: string; text: string }>();
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  async rows<T>(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<T[]> {
+    const call = callOf(table, document, "application/json");
+    const key = `${table}\n${call.body as string}`;
+    const kept = this.#kept.get(key);
+    const { body, response } = await this.#transport.call(
+      kept === undefined ? call : { ...call, headers: { ...call.headers, "If-None-Match": kept.etag } },
+      "safe",
+      signal,
+      (r) => r.text(),
+    );
+    const text = response.status === 304 ? kept?.text : body;
+    if (text === undefined) {
+      throw invalidResponse("304 to a question without an ETag", response);
+    }
+    this.#keep(key, response.headers.get("etag"), text);
+    return rowsOf<T>(await jsonBy(parserOf(document))(new Response(text)));
+  }
+
+  async snapshot<T>(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<Snapshot<T>> {
+    const call = callOf(table, document, "application/json", { params: { position: "1" } });
+    const { body, response } = await this.#transport.call(call, "safe", signal, jsonBy(parserOf(document)));
+    const position = response.headers.get("x-stream-position");
+    if (!position) {
+      throw invalidResponse("it carries no X-Stream-Position; does a proxy, or CORS, hide it?", response);
+    }
+    return { rows: rowsOf<T>(body), position, exact: response.headers.get("x-stream-join") === "exact" };
+  }
+
+  async text(table: string, document: QueryDocument, format: ExportFormat, { signal }: QueryOptions): Promise<string> {
+    return (await this.#export(table, document, format, signal, (r) => r.text())).body;
+  }
+
+  async bytes(table: string, document: QueryDocument, format: ExportFormat, { signal }: QueryOptions): Promise<Uint8Array> {
+    return new Uint8Array((await this.#export(table, document, format, signal, (r) => r.arrayBuffer())).body);
+  }
+
+  /** Rows of an NDJSON answer as they arrive. Nothing is repeated once it began. */
+  async *lines<T>(table: string, document: QueryDocument, { signal }: QueryOptions): AsyncGenerator<T, void, undefined> {
+    const parse = parserOf(document);
+    const deadline = new Deadline(signal);
+    try {
+      deadline.restart(this.#transport.settings.timeoutMs);
+      const response = await this.#transport.open(callOf(table, document, mediaTypes.ndjson), deadline);
+      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        deadline.restart(this.#transport.settings.timeoutMs);
+        const piece = await reader?.read();
+        deadline.restart(0); // the caller takes its time over the rows
+        if (piece === undefined || piece.done) {
+          break;
+        }
+        const lines = (rest + piece.value).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) {
+          yield lineOf<T>(parse, line, response);
+        }
+      }
+      if (rest !== "") {
+        yield lineOf<T>(parse, rest, response);
+      }
+    } catch (cause) {
+      throw deadline.explain(cause);
+    } finally {
+      deadline.cancel();
+    }
+  }
+
+  #export<T>(
+    table: string,
+    document: QueryDocument,
+    format: ExportFormat,
+    signal: AbortSignal | undefined,
+    read: (response: Response) => Promise<T>,
+  ): Promise<Answer<T>> {
+    return this.#transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
+  }
+
+  #keep(key: string, etag: string | null, text: string): void {
+    this.#kept.delete(key);
+    if (!etag || text.length > longestKept) {
+      return;
+    }
+    this.#kept.set(key, { etag, text });
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > mostKept && oldest !== undefined) {
+      this.#kept.delete(oldest);
+    }
+  }
+}
+
+/** A row of an NDJSON answer; its last line may say instead why the rows end early. */
+function lineOf<T>(parse: (text: string) => unknown, line: string, response: Response): T {
+  try {
+    return parse(line) as T;
+  } catch (cause) {
+    throw invalidResponse(`a line that is not JSON: ${line.slice(0, 100)}`, response, cause);
+  }
 }

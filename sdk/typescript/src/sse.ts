@@ -1,7 +1,7 @@
-/** One event of an event stream. */
+/** One event of an event stream, or with data `undefined` a new place alone. */
 export interface ServerEvent {
   event: string;
-  data: string;
+  data: string | undefined;
   /** The last id seen so far, "" for none. */
   id: string;
 }
@@ -22,10 +22,12 @@ export class EventParser {
   #size = 0;
   #event = "";
   #id: string;
+  #told: string;
   #started = false;
 
   constructor(lastEventId: string) {
     this.#id = lastEventId;
+    this.#told = lastEventId;
   }
 
   /** Takes the next piece and returns the events that it finishes. */
@@ -86,7 +88,10 @@ export class EventParser {
   #dispatch(events: ServerEvent[]): void {
     if (this.#data.length > 0) {
       events.push({ event: this.#event || "message", data: this.#data.join("\n"), id: this.#id });
+    } else if (this.#id !== this.#told) {
+      events.push({ event: "", data: undefined, id: this.#id });
     }
+    this.#told = this.#id;
     this.#data = [];
     this.#size = 0;
     this.#event = "";

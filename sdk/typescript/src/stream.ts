@@ -1,5 +1,7 @@
 import { Deadline } from "./deadline.js";
+import type { Int64 } from "./document.js";
 import { passing, WaveHouseError } from "./errors.js";
+import { parseExact } from "./json.js";
 import type { Settings } from "./options.js";
 import { EventParser, type ServerEvent } from "./sse.js";
 import { invalidResponse, type Transport } from "./transport.js";
@@ -7,10 +9,10 @@ import { invalidResponse, type Transport } from "./transport.js";
 export interface StreamOptions {
   /** Replays rows received at or after this time before the live ones. */
   since?: Date | string | undefined;
-  /** Resumes after the row that had this id; wins over `since`. */
+  /** Resumes after this place, an `id` or a `position`; wins over `since`. */
   lastEventId?: string | undefined;
-  /** `"string"` quotes 64-bit and wider integers and decimals, which JSON.parse would round. */
-  int64?: "number" | "string" | undefined;
+  /** How numbers that JavaScript would round are written; as in a query document. */
+  int64?: Int64 | undefined;
   /** Ends the iteration, quietly. */
   signal?: AbortSignal | undefined;
   /**
@@ -18,6 +20,10 @@ export interface StreamOptions {
    * Default 90 000, three of the server's default keepalives; 0 for never.
    */
   idleTimeoutMs?: number | undefined;
+  /** Called whenever a connection was accepted. */
+  onOpen?: (() => void) | undefined;
+  /** Called when a connection ended or failed, before the wait for the next. */
+  onLost?: ((error: WaveHouseError | undefined) => void) | undefined;
 }
 
 /** A row as it was ingested. */
@@ -70,7 +76,7 @@ export async function* stream<T>(
 ): AsyncGenerator<StreamEvent<T>, void, undefined> {
   const place = start(options);
   for (;;) {
-    let retryAfter: number | undefined;
+    let error: WaveHouseError | undefined;
     try {
       if ((yield* connection<T>(transport, table, options, place)) === "done") {
         return;
@@ -79,14 +85,14 @@ export async function* stream<T>(
       if (options.signal?.aborted) {
         return;
       }
-      const error = failure(cause);
+      error = failure(cause);
       place.failures++;
       if (!reconnects(error, place, transport.settings)) {
         throw error;
       }
-      retryAfter = error.retryAfter;
     }
-    if (!(await waited(transport.settings, place, retryAfter, options.signal))) {
+    options.onLost?.(error);
+    if (!(await waited(transport.settings, place, error?.retryAfter, options.signal))) {
       return;
     }
   }
@@ -118,17 +124,16 @@ async function* connection<T>(
     }
     place.opened = true;
     place.failures = 0;
-    // Until a row brings an id, a reconnect goes back to when this began.
-    place.since ??= dateOf(response);
+    options.onOpen?.();
     for await (const event of events(response, response.body, deadline, options.idleTimeoutMs ?? 90_000, place)) {
-      const read = interpret<T>(event, response);
-      if (read === undefined) {
-        continue;
-      }
+      const read = interpret<T>(event, response, options.int64);
+      // Each id is the place to go on from, whether or not it came with a row.
       if (event.id !== "") {
         place.id = event.id;
       }
-      yield read;
+      if (read !== undefined) {
+        yield read;
+      }
     }
     return "closed";
   } finally {
@@ -149,7 +154,7 @@ async function opened(
       {
         method: "GET",
         path: "/v1/stream",
-        params: { table, since: place.since, int64 },
+        params: { table, since: place.since, int64: int64 === "exact" ? undefined : int64 },
         headers: { Accept: "text/event-stream", "Last-Event-ID": place.id || undefined },
       },
       deadline,
@@ -199,13 +204,13 @@ async function* events(
 }
 
 /** The event in the client's terms; undefined for one this version does not know. */
-function interpret<T>({ event, data, id }: ServerEvent, response: Response): StreamEvent<T> | undefined {
-  if (event !== "message" && event !== "gap" && event !== "end") {
+function interpret<T>({ event, data, id }: ServerEvent, response: Response, int64: Int64 | undefined): StreamEvent<T> | undefined {
+  if (data === undefined || (event !== "message" && event !== "gap" && event !== "end")) {
     return undefined;
   }
   let fields: Record<string, unknown>;
   try {
-    fields = JSON.parse(data);
+    fields = (int64 === undefined || int64 === "exact" ? parseExact(data) : JSON.parse(data)) as Record<string, unknown>;
   } catch (cause) {
     throw invalidResponse(`a ${event} event that is not JSON`, response, cause);
   }
@@ -259,9 +264,4 @@ async function waited(
   } catch {
     return false;
   }
-}
-
-function dateOf(response: Response): string | undefined {
-  const at = Date.parse(response.headers.get("date") ?? "");
-  return Number.isNaN(at) ? undefined : new Date(at).toISOString();
 }

@@ -69,14 +69,28 @@ test("a connection that breaks is a reconnect", async (t) => {
   assert.deepEqual(stub.received.map((r) => r.headers["last-event-id"]), [undefined, undefined, "a.1", "a.2"]);
 });
 
-test("a reconnect before the first row goes back to the beginning of the stream", async (t) => {
-  const date = "Tue, 24 Mar 2026 12:00:00 GMT";
+test("a reconnect before the first row resumes at the id that opened the stream", async (t) => {
   const quiet: Answer = (response) => {
-    response.writeHead(200, { "Content-Type": "text/event-stream", Date: date });
-    response.end(hello);
+    response.writeHead(200, { "Content-Type": "text/event-stream", Date: "Tue, 24 Mar 2026 12:00:00 GMT" });
+    response.end(hello + "id: o.0\n\n");
   };
-  const { stub } = await watch(t, [quiet, gone]);
-  assert.deepEqual(stub.received.map((r) => r.url.searchParams.get("since")), [null, "2026-03-24T12:00:00.000Z"]);
+  const { stub, ns } = await watch(t, [quiet, sse(hello + row("a.1", 1)), gone]);
+  assert.deepEqual(ns, [1]);
+  assert.deepEqual(stub.received.map((r) => r.headers["last-event-id"]), [undefined, "o.0", "a.1"]);
+  assert.deepEqual(stub.received.map((r) => r.url.searchParams.get("since")), [null, null, null]);
+});
+
+test("an id on a keepalive is the place to resume from, and that of a cut event is not", async (t) => {
+  const text = hello + "id: o.0\n\n" + row("a.1", 1) + ": keepalive\nid: k.9\n\n" + "id: k.10\n";
+  const { stub, ns } = await watch(t, [sse(text), gone]);
+  assert.deepEqual(ns, [1]);
+  assert.deepEqual(stub.received.map((r) => r.headers["last-event-id"]), [undefined, "k.9"]);
+});
+
+test("integers that JavaScript would round arrive exact", async (t) => {
+  const text = 'id: a.1\ndata: {"table":"t","received_at":"2026-03-24T12:00:00Z","row":{"n":9007199254740993}}\n\n';
+  const { ns } = await watch(t, [sse(text), gone]);
+  assert.deepEqual(ns, [9007199254740993n]);
 });
 
 test("the server's retry is honoured, with a floor", async (t) => {

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { gunzipSync } from "node:zlib";
 import type { AddressInfo, Socket } from "node:net";
 
 import type { Clock } from "@wavehouse/sdk";
@@ -47,10 +48,12 @@ export class Stub {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let body = "";
-    for await (const piece of request.setEncoding("utf8")) {
-      body += piece;
+    const pieces: Buffer[] = [];
+    for await (const piece of request) {
+      pieces.push(piece as Buffer);
     }
+    const sent = Buffer.concat(pieces);
+    const body = (request.headers["content-encoding"] === "gzip" ? gunzipSync(sent) : sent).toString();
     const seen = {
       method: request.method ?? "",
       url: new URL(request.url ?? "", this.url),
@@ -109,6 +112,7 @@ export function ingest(bad: (row: Record<string, unknown>, line: number) => stri
 export class FakeClock implements Clock {
   readonly slept: number[] = [];
   jitter = 0;
+  time = Date.parse("2026-03-24T12:00:00Z");
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     this.slept.push(ms);
@@ -117,5 +121,9 @@ export class FakeClock implements Clock {
 
   random(): number {
     return this.jitter;
+  }
+
+  now(): number {
+    return this.time;
   }
 }

@@ -1,0 +1,188 @@
+import type {
+  Aggregated,
+  Aggregation,
+  AggregationFn,
+  FilterOp,
+  FilterValue,
+  Filter,
+  Int64,
+  OrderBy,
+  QueryDocument,
+} from "./document.js";
+import type { ExportFormat, QueryOptions } from "./query.js";
+import type { ColumnOf, Shown } from "./schema.js";
+
+/** An aggregation in a `select`, its name as a type. */
+export class Expression<F extends string, C extends string, N extends string> {
+  readonly fn: F;
+  readonly column: C;
+  readonly name: N;
+  readonly params: readonly number[] | undefined;
+
+  /** @internal */
+  constructor(fn: F, column: C, name: N, params?: readonly number[]) {
+    this.fn = fn;
+    this.column = column;
+    this.name = name;
+    this.params = params;
+  }
+
+  /** The same under another name. */
+  as<const M extends string>(name: M): Expression<F, C, M> {
+    return new Expression(this.fn, this.column, name, this.params);
+  }
+}
+
+type Of<F extends string, C extends string> = Expression<F, C, `${F}_${C}`>;
+
+const over =
+  <F extends AggregationFn>(fn: F) =>
+  <const C extends string>(column: C): Of<F, C> =>
+    new Expression(fn, column, `${fn}_${column}`);
+
+/** Rows, or with a column those where it is not null. */
+export function count(): Expression<"count", "*", "count">;
+export function count<const C extends string>(column: C): Of<"count", C>;
+export function count(column?: string): Expression<"count", string, string> {
+  return column === undefined ? new Expression("count", "*", "count") : new Expression("count", column, `count_${column}`);
+}
+
+/** Different values, exactly. */
+export const countDistinct = over("count_distinct");
+/** Different values, estimated in little memory. */
+export const uniq = over("uniq");
+export const sum = over("sum");
+export const avg = over("avg");
+export const min = over("min");
+export const max = over("max");
+export const any = over("any");
+export const median = over("median");
+/** The value that the share `level` (0 to 1) of the rows does not exceed. */
+export const quantile = <const C extends string>(column: C, level: number): Of<"quantile", C> =>
+  new Expression("quantile", column, `quantile_${column}`, [level]);
+export const quantiles = <const C extends string>(column: C, levels: readonly number[]): Of<"quantiles", C> =>
+  new Expression("quantiles", column, `quantiles_${column}`, levels);
+
+type Item<R> = ColumnOf<R> | Expression<string, ColumnOf<R> | "*", string>;
+
+type Picked<R, S extends readonly unknown[]> = Pick<R, Extract<S[number], ColumnOf<R>>> & {
+  [E in Extract<S[number], Expression<string, string, string>> as E["name"]]: Aggregated<E["fn"], E["column"] extends keyof R ? R[E["column"]] : unknown>;
+};
+
+/** Runs what a builder describes; the client is one. */
+export interface Runner {
+  run<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<T[]>;
+  text(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<string>;
+  bytes(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<Uint8Array>;
+  lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined>;
+}
+
+/**
+ * A query that is put together. Each step returns a new builder and leaves this
+ * one as it is. Awaiting it, or `rows()`, asks the server.
+ */
+export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
+  readonly table: string;
+  /** The query document, as the server takes it. */
+  readonly document: Readonly<QueryDocument>;
+  readonly #runner: Runner;
+
+  /** @internal */
+  constructor(runner: Runner, table: string, document: QueryDocument) {
+    this.#runner = runner;
+    this.table = table;
+    this.document = document;
+  }
+
+  #with<N>(change: Partial<QueryDocument>): QueryBuilder<R, N> {
+    return new QueryBuilder<R, N>(this.#runner, this.table, { ...this.document, ...change });
+  }
+
+  /** Adds columns and aggregations to what is read. */
+  select<const I extends readonly Item<R>[]>(...items: I): QueryBuilder<R, S & Picked<R, I>> {
+    const columns = items.filter((item) => typeof item === "string");
+    const aggregations = items.flatMap((item): Aggregation[] => {
+      if (!(item instanceof Expression)) {
+        return [];
+      }
+      const { fn, column, name, params } = item;
+      return [{ fn, ...(column === "*" ? {} : { column }), alias: name, ...(params && { params }) }];
+    });
+    return this.#with({
+      ...(columns.length > 0 && { columns: [...(this.document.columns ?? []), ...columns] }),
+      ...(aggregations.length > 0 && { aggregations: [...(this.document.aggregations ?? []), ...aggregations] }),
+    });
+  }
+
+  /** Reads every column that the caller may read. */
+  selectAll(): QueryBuilder<R, S & R> {
+    return this.#with({ select_all: true });
+  }
+
+  /** Adds a condition; all of them must hold. */
+  where<const C extends ColumnOf<R>, const O extends FilterOp>(column: C, op: O, ...value: FilterValue<R[C], O>): QueryBuilder<R, S> {
+    const filter: Filter = { column, op, ...(value.length > 0 && { value: value[0] }) };
+    return this.#with({ filters: [...(this.document.filters ?? []), filter] });
+  }
+
+  groupBy(...columns: (ColumnOf<R> | ColumnOf<S>)[]): QueryBuilder<R, S> {
+    return this.#with({ group_by: [...(this.document.group_by ?? []), ...columns] });
+  }
+
+  /** Adds the start of each row's interval, such as `"5m"`, and groups by it. */
+  timeBucket<const A extends string = "time_bucket">(column: ColumnOf<R>, every: string, alias?: A): QueryBuilder<R, S & { [K in A]: string }> {
+    return this.#with({ time_bucket: { column, every, ...(alias !== undefined && { alias }) } });
+  }
+
+  /** Keeps the rows from `since` on and before `until`: times, or durations back from now. */
+  timeRange(column: ColumnOf<R>, since?: string | Date, until?: string | Date): QueryBuilder<R, S> {
+    const bound = (at: string | Date) => (typeof at === "string" ? at : at.toISOString());
+    return this.#with({
+      time_range: { column, ...(since !== undefined && { since: bound(since) }), ...(until !== undefined && { until: bound(until) }) },
+    });
+  }
+
+  orderBy(column: ColumnOf<R> | ColumnOf<S>, dir?: "asc" | "desc"): QueryBuilder<R, S> {
+    const by: OrderBy = { column, ...(dir && { dir }) };
+    return this.#with({ order_by: [...(this.document.order_by ?? []), by] });
+  }
+
+  limit(limit: number): QueryBuilder<R, S> {
+    return this.#with({ limit });
+  }
+
+  offset(offset: number): QueryBuilder<R, S> {
+    return this.#with({ offset });
+  }
+
+  int64(int64: Int64): QueryBuilder<R, S> {
+    return this.#with({ int64 });
+  }
+
+  /** Asks the server for the rows. */
+  rows(options: QueryOptions = {}): Promise<Shown<S>[]> {
+    return this.#runner.run<Shown<S>>(this.table, this.document, options);
+  }
+
+  /** The rows as they arrive, without holding all of them. */
+  stream(options: QueryOptions = {}): AsyncGenerator<Shown<S>, void, undefined> {
+    return this.#runner.lines<Shown<S>>(this.table, this.document, options);
+  }
+
+  /** The answer as text. */
+  csv(options: QueryOptions = {}): Promise<string> {
+    return this.#runner.text(this.table, this.document, "csv", options);
+  }
+
+  /** The answer as an Arrow stream or a Parquet file. */
+  bytes(format: "arrow" | "parquet", options: QueryOptions = {}): Promise<Uint8Array> {
+    return this.#runner.bytes(this.table, this.document, format, options);
+  }
+
+  then<A = Shown<S>[], B = never>(
+    done?: ((rows: Shown<S>[]) => A | PromiseLike<A>) | null,
+    failed?: ((reason: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    return this.rows().then(done, failed);
+  }
+}

@@ -1,0 +1,137 @@
+import type { Comparable, ColumnOf, Row, Shown } from "./schema.js";
+
+export type FilterOp =
+  | "eq"
+  | "neq"
+  | "gt"
+  | "gte"
+  | "lt"
+  | "lte"
+  | "in"
+  | "not_in"
+  | "like"
+  | "not_like"
+  | "is_null"
+  | "is_not_null";
+
+export interface Filter<C extends string = string> {
+  column: C;
+  op: FilterOp;
+  /** Absent for `is_null` and `is_not_null`; an array for `in` and `not_in`. */
+  value?: unknown;
+}
+
+/** The values that an operator takes for a column of type V. */
+export type FilterValue<V, O extends FilterOp> = O extends "is_null" | "is_not_null"
+  ? []
+  : O extends "in" | "not_in"
+    ? [value: readonly Comparable<V>[]]
+    : O extends "like" | "not_like"
+      ? [value: string]
+      : [value: Comparable<V>];
+
+export type AggregationFn =
+  | "count"
+  | "count_distinct"
+  | "uniq"
+  | "sum"
+  | "avg"
+  | "stddev_pop"
+  | "stddev_samp"
+  | "var_pop"
+  | "var_samp"
+  | "min"
+  | "max"
+  | "any"
+  | "median"
+  | "quantile"
+  | "quantiles";
+
+export interface Aggregation<C extends string = string> {
+  fn: AggregationFn | (string & {});
+  /** Absent, or `"*"`, for the `count` of rows; every other function needs one. */
+  column?: C | "*";
+  alias?: string;
+  /** Parameters of the function, such as the level of a quantile. */
+  params?: readonly number[];
+}
+
+export interface OrderBy {
+  column: string;
+  dir?: "asc" | "desc";
+}
+
+/** Bounds are RFC 3339 times or durations back from now, such as `"1h"` or `"7d"`. */
+export interface TimeRange<C extends string = string> {
+  column: C;
+  since?: string;
+  until?: string;
+}
+
+export interface TimeBucket<C extends string = string> {
+  column: C;
+  every: string;
+  alias?: string;
+}
+
+/** How numbers that JavaScript would round are written. */
+export type Int64 = "exact" | "string" | "number";
+
+/** What to read; see the server's API reference for each key. */
+export interface QueryDocument<C extends string = string> {
+  columns?: readonly C[];
+  select_all?: boolean;
+  aggregations?: readonly Aggregation<C>[];
+  filters?: readonly Filter<C>[];
+  group_by?: readonly string[];
+  order_by?: readonly OrderBy[];
+  limit?: number;
+  offset?: number;
+  time_range?: TimeRange<C>;
+  time_bucket?: TimeBucket<C>;
+  /**
+   * `"exact"` (the default): a number that JavaScript cannot hold is a bigint,
+   * or a string when it has a fraction. `"string"`: every integer of 64 bits and
+   * more, and every decimal, is a string. `"number"`: all are numbers, rounded.
+   */
+  int64?: Int64;
+}
+
+/** What a function answers about a column of type V. */
+export type Aggregated<F extends string, V> = F extends "count" | "count_distinct" | "uniq"
+  ? number
+  : F extends "min" | "max" | "any"
+    ? V
+    : F extends "sum"
+      ? Extract<V, number | bigint | string> | (unknown extends V ? number : never)
+      : F extends "quantiles"
+        ? number[]
+        : number | null;
+
+type AliasOf<A> = A extends { alias: infer N extends string }
+  ? N
+  : A extends { fn: infer F extends string; column: infer C extends string }
+    ? C extends "*"
+      ? F
+      : `${F}_${C}`
+    : A extends { fn: infer F extends string }
+      ? F
+      : never;
+
+type AggregationsOf<R, A> = A extends readonly { fn: string; column?: string }[]
+  ? { [E in A[number] as AliasOf<E>]: Aggregated<E["fn"], E extends { column: infer C extends keyof R } ? R[C] : unknown> }
+  : unknown;
+
+type BucketOf<B> = B extends { alias: infer N extends string } ? { [K in N]: string } : B extends object ? { time_bucket: string } : unknown;
+
+/** The rows that a document D over rows R answers. */
+export type ResultOf<R, D> = string extends keyof R
+  ? Row
+  : Shown<
+      (D extends { select_all: true } ? R : D extends { columns: readonly (infer C)[] } ? Pick<R, C & keyof R> : unknown) &
+        (D extends { aggregations: infer A } ? AggregationsOf<R, A> : unknown) &
+        (D extends { time_bucket: infer B } ? BucketOf<B> : unknown)
+    >;
+
+/** A document whose columns are those of R. */
+export type DocumentOver<R> = QueryDocument<ColumnOf<R>>;

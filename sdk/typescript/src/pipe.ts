@@ -1,0 +1,36 @@
+import type { Int64 } from "./document.js";
+import { parseExact } from "./json.js";
+import { stringify } from "./rows.js";
+import { invalidResponse, jsonBy, type Transport } from "./transport.js";
+
+export interface PipeOptions {
+  signal?: AbortSignal | undefined;
+  /** How numbers that JavaScript would round are written; as in a query document. */
+  int64?: Int64 | undefined;
+  /**
+   * Doing it twice is doing it once, so that it may be repeated like a query. A
+   * pipe may write; the client cannot tell. Default false.
+   */
+  idempotent?: boolean | undefined;
+}
+
+export async function pipe<T>(transport: Transport, name: string, params: object, options: PipeOptions): Promise<T[]> {
+  const { int64, idempotent, signal } = options;
+  const exact = int64 === undefined || int64 === "exact";
+  const { body } = await transport.call(
+    {
+      method: "POST",
+      path: `/v1/pipes/${encodeURIComponent(name)}`,
+      params: { int64: exact ? undefined : int64 },
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: stringify(params),
+    },
+    idempotent ? "safe" : "unstored",
+    signal,
+    jsonBy(exact ? parseExact : JSON.parse),
+  );
+  if (!Array.isArray(body)) {
+    throw invalidResponse("a pipe answers an array of rows", undefined);
+  }
+  return body as T[];
+}

@@ -1,0 +1,117 @@
+// What must and must not compile: the compiler reads this before the tests run.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { avg, count, max, sum, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
+
+import { json, Stub } from "./stub.js";
+
+interface Database {
+  tables: {
+    flights: {
+      row: { origin: string; delay: number | null; bytes: number | bigint; at: string; tags: string[] };
+      insert: { origin: string; delay?: number | null; at: string | Date };
+    };
+    clicks: { row: { page: string }; insert: { page: string } };
+  };
+  pipes: { top: { params: { since: string; limit?: number }; row: { origin: string; n: number } } };
+}
+
+type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function same<A, B>(_: Equal<A, B>): void {}
+
+test("what a document selects is what its rows hold", async (t) => {
+  const stub = await Stub.start(json(200, []));
+  t.after(() => stub[Symbol.asyncDispose]());
+  const wh = new WaveHouse<Database>({ url: stub.url });
+
+  const built = await wh.from("flights")
+    .select("origin", count(), avg("delay").as("mean"), max("at"), sum("bytes"))
+    .where("delay", "gt", 10)
+    .where("origin", "in", ["FRA", "MUC"])
+    .where("at", "gte", new Date(0))
+    .where("delay", "is_not_null")
+    .timeBucket("at", "1h", "hour")
+    .timeRange("at", "7d")
+    .groupBy("origin", "hour")
+    .orderBy("mean", "desc")
+    .limit(5);
+  same<typeof built, { origin: string; count: number; mean: number | null; max_at: string; sum_bytes: number | bigint; hour: string }[]>(true);
+  assert.deepEqual(JSON.parse(stub.received[0]?.body ?? ""), {
+    columns: ["origin"],
+    aggregations: [
+      { fn: "count", alias: "count" }, { fn: "avg", column: "delay", alias: "mean" },
+      { fn: "max", column: "at", alias: "max_at" }, { fn: "sum", column: "bytes", alias: "sum_bytes" },
+    ],
+    filters: [
+      { column: "delay", op: "gt", value: 10 }, { column: "origin", op: "in", value: ["FRA", "MUC"] },
+      { column: "at", op: "gte", value: "1970-01-01T00:00:00.000Z" }, { column: "delay", op: "is_not_null" },
+    ],
+    time_bucket: { column: "at", every: "1h", alias: "hour" },
+    time_range: { column: "at", since: "7d" },
+    group_by: ["origin", "hour"],
+    order_by: [{ column: "mean", dir: "desc" }],
+    limit: 5,
+  });
+
+  const rows = await wh.query("flights", { columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], time_bucket: { column: "at", every: "1h" } });
+  same<typeof rows, { origin: string; n: number; time_bucket: string }[]>(true);
+  const all = await wh.from("clicks").selectAll();
+  same<typeof all, { page: string }[]>(true);
+  const own = await wh.query<{ n: bigint }>("flights", { aggregations: [{ fn: "sum", column: "bytes", alias: "n" }] });
+  same<typeof own, { n: bigint }[]>(true);
+  const top = await wh.pipe("top", { since: "2026-01-01" });
+  same<typeof top, { origin: string; n: number }[]>(true);
+  same<ReturnType<typeof wh.stream<"clicks">>, AsyncGenerator<StreamEvent<{ page: string }>, void, undefined>>(true);
+  await wh.insert("clicks", []);
+
+  // A builder leaves what it was made from as it is.
+  const base = wh.from("clicks").select("page");
+  base.limit(1);
+  assert.equal(base.document.limit, undefined);
+
+  const anything = new WaveHouse({ url: stub.url });
+  const untyped = await anything.query("whatever", { columns: ["x"] });
+  same<typeof untyped, Record<string, unknown>[]>(true);
+  const document: QueryDocument = { select_all: true };
+  await anything.query("whatever", document);
+  await anything.from("t").select("a", count()).where("b", "eq", 1).rows();
+});
+
+// Never run: what stands here must not compile.
+export function refused(wh: WaveHouse<Database>): unknown[] {
+  return [
+    // @ts-expect-error: no such table
+    wh.from("flihgts"),
+    // @ts-expect-error: no such column
+    wh.from("flights").select("orign"),
+    // @ts-expect-error: no such column in an aggregation
+    wh.from("flights").select(avg("dela")),
+    // @ts-expect-error: a number is not compared with text
+    wh.from("flights").where("delay", "gt", "ten"),
+    // @ts-expect-error: a list is asked for
+    wh.from("flights").where("origin", "in", "FRA"),
+    // @ts-expect-error: no value is taken
+    wh.from("flights").where("delay", "is_null", 1),
+    // @ts-expect-error: no such operator
+    wh.from("flights").where("delay", "greater", 1),
+    // @ts-expect-error: neither a column nor an output
+    wh.from("flights").select("origin").orderBy("orign"),
+    // @ts-expect-error: no such table
+    wh.query("flihgts", { columns: ["origin"] }),
+    // @ts-expect-error: no such column
+    wh.query("flights", { columns: ["orign"] }),
+    // @ts-expect-error: no such column in a filter
+    wh.query("flights", { columns: ["origin"], filters: [{ column: "dely", op: "eq", value: 1 }] }),
+    // @ts-expect-error: a column is missing
+    wh.insert("flights", { at: "2026-01-01" }),
+    // @ts-expect-error: a wrong type
+    wh.insert("flights", { origin: 1, at: "2026-01-01" }),
+    // @ts-expect-error: a column that cannot be inserted
+    wh.insert("clicks", { page: "/", id: 1 }),
+    // @ts-expect-error: no such pipe
+    wh.pipe("bottom", {}),
+    // @ts-expect-error: a parameter is missing
+    wh.pipe("top", {}),
+  ];
+}
