@@ -29,8 +29,8 @@ type owner struct {
 }
 
 var owners = []owner{
-	{"github.com/nats-io/", []string{"internal/mq/"},
-		"only mq/* may know NATS, so that the queue can be replaced behind its contract"},
+	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv"},
+		"only mq/* may know NATS, and natskv and nats of other contracts, so that it can be replaced behind them"},
 	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
 	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
