@@ -40,5 +40,6 @@ fi
 # where a clickhouse is installed.
 ./scripts/fetch-clickhouse.sh >/dev/null
 ./scripts/fetch-demo-data.sh >/dev/null
+./scripts/fetch-dynalite.sh >/dev/null
 say "fetching Go modules"
 go mod download
