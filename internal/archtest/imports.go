@@ -33,6 +33,8 @@ var owners = []owner{
 		"only mq/* may know NATS, and natskv and nats of other contracts, so that it can be replaced behind them"},
 	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
+	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
+		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
 	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
 		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
 	{"github.com/go-chi/", []string{"internal/api"},

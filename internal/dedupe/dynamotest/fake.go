@@ -2,10 +2,10 @@ package dynamotest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -175,8 +175,7 @@ func (f *Fake) serve(w http.ResponseWriter, r *http.Request) {
 
 func (f *Fake) write(w http.ResponseWriter, answer any, err error, fault Fault, skew time.Duration) {
 	status := http.StatusOK
-	if err != nil {
-		e := err.(*failure)
+	if e, ok := errors.AsType[*failure](err); ok {
 		status = http.StatusBadRequest
 		if e.status != 0 {
 			status = e.status
@@ -189,11 +188,7 @@ func (f *Fake) write(w http.ResponseWriter, answer any, err error, fault Fault, 
 	}
 	text, _ := json.Marshal(answer)
 	if fault.Lose {
-		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
-			_ = c.(*net.TCPConn).SetLinger(0)
-			_ = c.Close()
-		}
-		return
+		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("X-Amzn-Requestid", "TEST")
