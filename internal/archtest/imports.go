@@ -35,6 +35,8 @@ var owners = []owner{
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
 	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
 		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
+	{"github.com/redis/", []string{"internal/cache/redis"},
+		"only cache/redis may know Redis, so that the cache can be replaced behind its contract"},
 	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
 		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
 	{"github.com/go-chi/", []string{"internal/api"},
