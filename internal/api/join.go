@@ -9,7 +9,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
-	"github.com/wavehouse/wavehouse/internal/stream"
 )
 
 // Frontiers knows how far the rows of a table are in ClickHouse.
@@ -77,7 +76,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		header := w.Header()
 		header.Set("X-Cache", cacheBypass)
 		header.Set("Cache-Control", "no-store")
-		header.Set("X-Stream-Position", stream.EventID(topic, before.Frontier))
+		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
 		if mediaType == "" {
 			mediaType = contentType

@@ -91,6 +91,8 @@ type Authenticator interface {
 // Streams serves live rows.
 type Streams interface {
 	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
+	// EventID is the event id with which a stream of t starts behind the chunk at p.
+	EventID(t mq.Topic, p mq.Position) string
 }
 
 // Options are what a Server is made of; all are required but Tenants, Adoptions,

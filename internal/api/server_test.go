@@ -110,6 +110,8 @@ func (b *testBackends) DeadLetters(tenant.ID) (mq.DeadLetterStore, error) {
 	return nil, mq.ErrNoDeadLetters
 }
 
+func (b *testBackends) EventID(mq.Topic, mq.Position) string { return "" }
+
 func (b *testBackends) Serve(http.ResponseWriter, *http.Request, stream.Subscription) error {
 	return &stream.Error{Code: stream.CodeTooManySubscribers, Message: "too many", RetryAfter: time.Second}
 }

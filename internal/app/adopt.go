@@ -53,6 +53,7 @@ func (a *App) adopt(ctx context.Context, _ map[tenant.ID]*settings.Snapshot) {
 	a.adoptDedupe(ctx, snapshots, failures)
 	a.budgets.adopt(ctx, snapshots, failures)
 	a.endStreams(snapshots)
+	a.hub.Reseat()
 	a.failures.Store(failures)
 }
 

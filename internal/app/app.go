@@ -121,10 +121,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.backends, err = openBackends(o.Config, o.Logger, a.metrics); err != nil {
 		return nil, err
 	}
+	ids, err := streamIDs(o.Config, o.Logger)
+	if err != nil {
+		return nil, err
+	}
 	a.budgets = newBudgets(a.queue)
 	a.limits = limit.New(limit.Options{Metrics: a.metrics})
 	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
-	a.buildPipeline()
+	a.buildPipeline(ids)
 	a.buildAPI(o)
 	return a, nil
 }
@@ -141,7 +145,7 @@ func traceOptions(o Options) telemetry.TraceOptions {
 
 // buildPipeline makes what takes rows from the door to ClickHouse and to the
 // streams.
-func (a *App) buildPipeline() {
+func (a *App) buildPipeline(ids *stream.IDs) {
 	a.gate = ingest.NewGate(ingest.GateOptions{
 		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 	})
@@ -159,7 +163,7 @@ func (a *App) buildPipeline() {
 	a.watches = ingest.NewWatches(a.floor)
 	a.hear()
 	a.hub = stream.New(stream.Options{
-		Broker: a.queue, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
+		Broker: a.queue, IDs: ids, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
 	})
 }
 

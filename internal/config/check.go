@@ -8,6 +8,8 @@ import (
 const (
 	weakJWTSecret   = 32 // bytes
 	weakOperatorKey = 16
+	// weakIDKey is refused: there is a key without one, too.
+	weakIDKey = 32
 )
 
 // check holds the values against what the table of keys does not say, and
@@ -33,6 +35,9 @@ func (l *loader) check() {
 	}
 	if n := len(c.Auth.OperatorKey); n > 0 && n < weakOperatorKey {
 		l.warnf("auth.operator_key is shorter than %d bytes", weakOperatorKey)
+	}
+	if n := len(c.Stream.IDKey); n > 0 && n < weakIDKey {
+		l.faultf("stream.id_key: want at least %d bytes, not %d", weakIDKey, n)
 	}
 	l.backends()
 }

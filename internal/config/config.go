@@ -35,6 +35,7 @@ type Config struct {
 	Coord      Coord      `json:"coord"`
 	ClickHouse ClickHouse `json:"clickhouse"`
 	Auth       Auth       `json:"auth"`
+	Stream     Stream     `json:"stream"`
 	Log        Log        `json:"log"`
 	OTel       OTel       `json:"otel"`
 	Prometheus Prometheus `json:"prometheus"`
@@ -111,6 +112,11 @@ type Auth struct {
 	JWTSecret      Secret `json:"jwt_secret"`
 	JWTSecretsFile string `json:"jwt_secrets_file"` // "" none; a JSON object of tenant to secret
 	OperatorKey    Secret `json:"operator_key"`
+}
+
+// Stream holds what processes share about live rows.
+type Stream struct {
+	IDKey Secret `json:"id_key"` // "" makes one up
 }
 
 // Log says what is logged and how.

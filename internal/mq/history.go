@@ -57,8 +57,8 @@ func (g *ReplayGap) Error() string { return "history is gone: " + g.Reason }
 // may share with others.
 type History interface {
 	// Replay calls handle with the topic's chunks after position from, up to
-	// and including until, in order, at handle's pace. When chunks after from
-	// are gone, or from is of another queue, handle is not called and the
+	// and including until, in order, at handle's pace. When chunks of the topic
+	// after from are gone, or may be, or from is of another queue, handle is not called and the
 	// error is a *ReplayGap: replay again from just before its First. When
 	// that is found on the way the error is the same, after the chunks before
 	// the gap.
@@ -67,7 +67,8 @@ type History interface {
 	// when there is none.
 	Tail(ctx context.Context, t Topic) (Position, error)
 	// FirstKept returns the first position that the topic's queue keeps when
-	// some before it were removed, zero when all are kept.
+	// some before it were removed, zero when all are kept. Of a queue that keeps
+	// nothing it is that of the next chunk.
 	FirstKept(ctx context.Context, t Topic) (Position, error)
 	// PositionAt returns a position that no chunk of the topic received at or
 	// after at comes before: a Replay from it starts there, or a little

@@ -93,3 +93,23 @@ func ConsumeVarint(b []byte) (p Position, rest []byte, ok bool) {
 	}
 	return p, b, true
 }
+
+// Fold is p in 12 bytes: a hash of its queue, which is 0 for the zero position
+// alone, and its place there.
+func (p Position) Fold() (queue uint32, place uint64) {
+	queue = uint32(p.epoch * 0x9e3779b97f4a7c15 >> 32)
+	if queue == 0 && p.epoch != 0 {
+		queue = 1
+	}
+	return queue, p.seq
+}
+
+// Unfold returns the position of p's own queue that was folded; ok is false for one
+// of another queue.
+func (p Position) Unfold(queue uint32, place uint64) (q Position, ok bool) {
+	if queue == 0 && place == 0 {
+		return Position{}, true
+	}
+	own, _ := p.Fold()
+	return Position{p.epoch, place}, own == queue
+}

@@ -189,7 +189,7 @@ func benchHub(b *testing.B, size int, query func(int) string) {
 // benchFrame is one row, as the floor sends it and as the hub is fed it.
 func benchFrame() ([]byte, mq.Chunk) {
 	c := rowsChunk(testTable, 123456)
-	p := projector{topic: c.Topic, ids: newIDCodec(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
+	p := projector{topic: c.Topic, ids: testIDs(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
 	at := mq.NewPosition(77, 1)
 	opened, err := chunk.NewOpener().Open(c)
 	if err == nil {
@@ -205,7 +205,7 @@ func benchFrame() ([]byte, mq.Chunk) {
 func BenchmarkProjection(b *testing.B) {
 	numbers := sequence(1, 1000)
 	c := rowsChunk(testTable, numbers...)
-	p := projector{topic: c.Topic, ids: newIDCodec(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
+	p := projector{topic: c.Topic, ids: testIDs(c.Topic), hidden: func() ([]string, bool) { return nil, true }}
 	o := chunk.NewOpener()
 	buf := make([]byte, 0, size(c))
 	b.ReportAllocs()

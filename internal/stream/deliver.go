@@ -107,15 +107,16 @@ func (s *subscriber) member(v view) *group {
 
 // missed is a gap that the client is not told of yet.
 type missed struct {
-	from, to position
-	reason   string
+	from   string // an event id
+	to     position
+	reason string
 }
 
 // skipTo moves past rows that are gone. Gaps that touch become one, so the
 // client is told when rows follow, or none do for now: see tellGap.
 func (s *subscriber) skipTo(to position, reason string) {
 	if s.gap == nil {
-		s.gap = &missed{from: s.pos, reason: reason}
+		s.gap = &missed{from: s.topic.projector.ids.encode(s.pos), reason: reason}
 	}
 	s.gap.to = to
 	s.pos = to
@@ -128,7 +129,7 @@ func (s *subscriber) tellGap() error {
 	}
 	gap, ids := *s.gap, s.topic.projector.ids
 	s.gap = nil
-	if err := s.out.write(appendGap(nil, ids.encode(gap.from), ids.encode(gap.to), gap.reason)); err != nil {
+	if err := s.out.write(appendGap(nil, gap.from, ids.encode(gap.to), gap.reason)); err != nil {
 		return err
 	}
 	s.hub.metrics.gaps.WithLabelValues(s.sub.Tenant.String(), gap.reason).Inc()

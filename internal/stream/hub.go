@@ -78,6 +78,9 @@ func withDefaults(o Options) Options {
 	if o.Hidden == nil {
 		o.Hidden = func(tenant.ID, string) ([]string, bool) { return nil, true }
 	}
+	if o.IDs == nil {
+		o.IDs, _ = NewIDs(nil) // one that was made up always fits
+	}
 	o.QueueBytes = orDefault(o.QueueBytes, defaultQueueBytes)
 	o.MaxReplays = orDefault(o.MaxReplays, defaultReplays)
 	o.ReplayBatchBytes = orDefault(o.ReplayBatchBytes, defaultBatchBytes)
@@ -110,6 +113,9 @@ func (h *Hub) Run(ctx context.Context) error {
 	h.CloseAll(EndShutdown)
 	return nil
 }
+
+// EventID is the event id with which a stream of t starts behind the chunk at p.
+func (h *Hub) EventID(t mq.Topic, p mq.Position) string { return h.o.IDs.After(t, p) }
 
 // take is the feed's handler. It runs in the path of a publish, so all it does
 // is append to a table's backlog, if anyone follows the table.
@@ -160,6 +166,14 @@ func (h *Hub) wakeReaders(ctx context.Context) {
 func (h *Hub) EndTenant(id tenant.ID, reason string) {
 	for _, s := range h.matching(func(t *topic) bool { return t.Tenant == id }) {
 		s.end(reason)
+	}
+}
+
+// Reseat asks every stream for its keepalives' rhythm again, after a change of
+// settings.
+func (h *Hub) Reseat() {
+	for _, s := range h.matching(func(*topic) bool { return true }) {
+		s.reseat()
 	}
 }
 
@@ -222,7 +236,7 @@ func (h *Hub) topicLocked(key mq.Topic) *topic {
 		t = newTopic(key, h.metrics.forTenant(key.Tenant.String()))
 		t.projector = projector{
 			topic:    key,
-			ids:      newIDCodec(key),
+			ids:      h.o.IDs.of(key),
 			hidden:   func() ([]string, bool) { return h.o.Hidden(key.Tenant, key.Table) },
 			withhold: func(reason string, rows int, cause error) { h.withhold(key, reason, rows, cause) },
 		}

@@ -53,10 +53,10 @@ func TestEventIDStartsBehindItsChunk(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{}, nil)
 	topic := mq.Topic{Tenant: tenant.Default, Table: testTable}
-	from := r.open(testTable, EventID(topic, mq.Position{}), "")
+	from := r.open(testTable, r.hub.EventID(topic, mq.Position{}), "")
 	at := b.publish(rowsChunk(testTable, 1, 2))
 	b.publish(rowsChunk(testTable, 3))
-	assert.Equal(t, []uint64{3}, next(t, r.open(testTable, EventID(topic, at), ""), 1))
+	assert.Equal(t, []uint64{3}, next(t, r.open(testTable, r.hub.EventID(topic, at), ""), 1))
 	assert.Equal(t, sequence(1, 3), next(t, from, 3), "the beginning is in front of everything")
 }
 

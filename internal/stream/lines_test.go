@@ -18,7 +18,7 @@ func TestRowsThatAreLinesOfText(t *testing.T) {
 		},
 		Body: []byte(`[18446744073709551615,"2026-03-04T05:06:07.089Z",{"a":[1]}]` + "\n" + `[2,"2026-03-04T05:06:08.000Z",{}]` + "\n"),
 	}
-	p := &projector{
+	p := &projector{ids: testIDs(mq.Topic{}),
 		topic: mq.Topic{Table: "pages"}, hidden: func() ([]string, bool) { return nil, true },
 		withhold: func(reason string, _ int, cause error) { t.Errorf("withheld: %s: %v", reason, cause) },
 	}

@@ -54,16 +54,28 @@ func (b *memoryBroker) queue(t tenant.ID) *memoryQueue {
 }
 
 func (b *memoryBroker) publish(c mq.Chunk) mq.Position {
+	p := b.store(c)
+	b.show(c, p)
+	return p
+}
+
+// store makes a chunk durable that the feed shows later.
+func (b *memoryBroker) store(c mq.Chunk) mq.Position {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue(c.Tenant)
 	q.last++
 	p := mq.NewPosition(q.epoch, q.last)
 	q.chunks = append(q.chunks, replayed{c, p})
+	return p
+}
+
+func (b *memoryBroker) show(c mq.Chunk, p mq.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, f := range b.feeds {
 		f.Chunk(c, p)
 	}
-	return p
 }
 
 // miss stores a chunk that the feed does not show; gone is one that is lost.
@@ -184,7 +196,12 @@ func (b *memoryBroker) FirstKept(_ context.Context, t mq.Topic) (mq.Position, er
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, ok := b.queues[t.Tenant]
-	if !ok || len(q.chunks) == 0 || q.chunks[0].pos == mq.NewPosition(q.epoch, 1) {
+	switch {
+	case !ok || q.last == 0:
+		return mq.Position{}, b.fail
+	case len(q.chunks) == 0:
+		return mq.NewPosition(q.epoch, q.last+1), b.fail
+	case q.chunks[0].pos == mq.NewPosition(q.epoch, 1):
 		return mq.Position{}, b.fail
 	}
 	return q.chunks[0].pos, b.fail

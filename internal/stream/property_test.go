@@ -225,7 +225,7 @@ func (r *reader) see(f streamtest.Frame) {
 }
 
 func runWorld(t *testing.T, q queue, rounds, batch int, sweeps bool) {
-	w := &world{t: t, q: q, o: Options{QueueBytes: 32 << 10, ReplayBatchBytes: batch, MaxReplays: 2}}
+	w := &world{t: t, q: q, o: Options{QueueBytes: 32 << 10, ReplayBatchBytes: batch, MaxReplays: 2, IDs: idsUnder("the same after a restart")}}
 	w.start()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

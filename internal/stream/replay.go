@@ -11,11 +11,11 @@ import (
 var errBatchFull = errors.New("batch is full")
 
 // parsePosition reads Last-Event-ID; nil when there is none.
-func (s *subscriber) parsePosition() (*position, error) {
+func (s *subscriber) parsePosition() (*resumption, error) {
 	if !s.sub.HasLastEventID || s.sub.LastEventID == "" {
 		return nil, nil
 	}
-	p, err := newIDCodec(mq.Topic{Tenant: s.sub.Tenant, Table: s.sub.Table}).parse(s.sub.LastEventID)
+	p, err := s.hub.o.IDs.of(mq.Topic{Tenant: s.sub.Tenant, Table: s.sub.Table}).parse(s.sub.LastEventID)
 	if err != nil {
 		return nil, &Error{Code: CodePositionInvalid, Message: err.Error()}
 	}
@@ -26,7 +26,7 @@ func (s *subscriber) parsePosition() (*position, error) {
 // history has to be read. It runs after the registration: every row that is
 // not in history up to the tail comes through the backlog, and a tenant that
 // stopped being served either told this subscriber or fails its grant.
-func (s *subscriber) settle(resume *position) (mq.Position, error) {
+func (s *subscriber) settle(resume *resumption) (mq.Position, error) {
 	grant, err := s.sub.Grant()
 	if err != nil {
 		return mq.Position{}, err
@@ -49,13 +49,14 @@ func (s *subscriber) settle(resume *position) (mq.Position, error) {
 	return tail, err
 }
 
-// resume continues at p. A position that the queue never gave out, of another
-// epoch or ahead of the tail, has no rows that follow it: the stream goes on
-// live and says so.
-func (s *subscriber) resume(p position, tail mq.Position) {
-	s.pos = p
-	if order, ok := p.Compare(tail); !ok || order > 0 {
-		s.skipTo(after(tail), GapReset)
+// resume continues at r. A position that the queue never gave out, of another
+// queue or ahead of the tail, has no rows that follow it: the stream goes on live
+// and says so.
+func (s *subscriber) resume(r resumption, tail mq.Position) {
+	var ok bool
+	if s.pos, ok = r.in(tail); !ok {
+		s.pos = after(tail)
+		s.gap = &missed{from: s.sub.LastEventID, to: s.pos, reason: GapReset}
 	}
 }
 

@@ -93,8 +93,7 @@ func (s *subscriber) run(w http.ResponseWriter, r *http.Request, tail mq.Positio
 	left, reason := s.lifetime()
 	timer := time.AfterFunc(left, func() { s.end(reason) })
 	defer timer.Stop()
-	seat := s.hub.wheel.add(s, orDefault(s.sub.Keepalive, defaultKeepalive), orDefault(s.sub.Buckets, defaultBuckets))
-	defer s.hub.wheel.remove(seat)
+	defer s.hub.wheel.remove(s.sit())
 
 	s.out = newOutput(w, r, s, s.hub.o.WriteTimeout)
 	defer s.close()
@@ -246,6 +245,7 @@ func (s *subscriber) attend() error {
 		s.end(endOf(err))
 		return errEnded
 	}
+	s.follow()
 	var id []byte
 	if s.gap == nil && s.pos != s.shown {
 		id = s.topic.projector.ids.append(nil, s.pos)

@@ -46,6 +46,9 @@ type RowGrant interface {
 // Options configure a Hub. Broker is required, everything else has a default.
 type Options struct {
 	Broker Broker
+	// IDs makes the event ids; nil makes up a key, which no other process and no
+	// later one knows.
+	IDs *IDs
 	// Logger is where the hub reports; nil discards.
 	Logger *slog.Logger
 	// Registerer takes the hub's metrics; nil keeps them private.
@@ -88,10 +91,10 @@ type Subscription struct {
 	// Since starts the stream at the first row received at or after it; zero
 	// starts it now.
 	Since time.Time
-	// Keepalive is the interval between comments, 0 for 30 s; Buckets over
-	// how many moments of it the connections are spread, 0 for 3.
-	Keepalive time.Duration
-	Buckets   int
+	// Keepalive is the interval between comments, 0 for 30 s, and over how many
+	// moments of it the connections are spread, 0 for 3. It is called again by
+	// Hub.Reseat; nil is the defaults.
+	Keepalive func() (interval time.Duration, buckets int)
 	// GapWindow is how much history the tenant keeps at least. A Since within
 	// it is taken to be complete without a look at the queue's start.
 	GapWindow time.Duration

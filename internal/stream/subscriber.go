@@ -33,6 +33,7 @@ type subscriber struct {
 	// mu orders ending against writing: see out and end.
 	mu     sync.Mutex
 	reason string
+	seat   *seat                    // nil unless seated
 	conn   *http.ResponseController // nil unless open
 
 	out   *output
@@ -98,6 +99,36 @@ func (s *subscriber) ending() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reason
+}
+
+// sit takes a seat in the wheel. The rhythm is asked for once more when Reseat can
+// see the seat, since it may have changed meanwhile.
+func (s *subscriber) sit() *seat {
+	at := s.hub.wheel.add(s, s.rhythm())
+	s.mu.Lock()
+	s.seat = at
+	s.mu.Unlock()
+	s.reseat()
+	return at
+}
+
+// reseat follows a change of the rhythm.
+func (s *subscriber) reseat() {
+	s.mu.Lock()
+	at := s.seat
+	s.mu.Unlock()
+	if at != nil {
+		s.hub.wheel.move(at, s.rhythm())
+	}
+}
+
+func (s *subscriber) rhythm() rhythm {
+	var interval time.Duration
+	var buckets int
+	if s.sub.Keepalive != nil {
+		interval, buckets = s.sub.Keepalive()
+	}
+	return rhythm{orDefault(interval, defaultKeepalive), min(orDefault(buckets, defaultBuckets), maxBuckets)}
 }
 
 // open marks the connection as written to from now on.

@@ -36,6 +36,8 @@ type topic struct {
 	subsMu sync.Mutex
 	subs   []*subscriber
 
+	silence silence
+
 	groupsMu sync.Mutex
 	groups   map[groupKey]*group
 

@@ -33,7 +33,8 @@ type ring struct {
 	fill    int // the bucket that the next seat takes
 }
 
-// seat is one connection's moment in a ring.
+// seat is one connection's moment in a ring, which the wheel's mu guards; it has
+// none once it was removed.
 type seat struct {
 	s      *subscriber
 	ring   *ring
@@ -46,11 +47,27 @@ func newWheel(now func() time.Time) *wheel {
 
 func (r rhythm) step() time.Duration { return max(r.interval/time.Duration(r.count), time.Millisecond) }
 
-// add seats s; interval and buckets are more than 0.
-func (w *wheel) add(s *subscriber, interval time.Duration, buckets int) *seat {
-	key := rhythm{interval, min(buckets, maxBuckets)}
+// add seats s.
+func (w *wheel) add(s *subscriber, key rhythm) *seat {
+	at := &seat{s: s}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.sitLocked(at, key)
+	return at
+}
+
+// move gives a seat another rhythm, unless it has been removed.
+func (w *wheel) move(at *seat, key rhythm) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at.ring == nil || at.ring.rhythm == key {
+		return
+	}
+	w.leaveLocked(at)
+	w.sitLocked(at, key)
+}
+
+func (w *wheel) sitLocked(at *seat, key rhythm) {
 	r, ok := w.rings[key]
 	if !ok {
 		r = &ring{rhythm: key, buckets: make([]map[*seat]struct{}, key.count), at: w.now().Add(key.step())}
@@ -60,20 +77,24 @@ func (w *wheel) add(s *subscriber, interval time.Duration, buckets int) *seat {
 		default:
 		}
 	}
-	at := &seat{s: s, ring: r, bucket: r.fill}
+	at.ring, at.bucket = r, r.fill
 	if r.buckets[r.fill] == nil {
 		r.buckets[r.fill] = make(map[*seat]struct{})
 	}
 	r.buckets[r.fill][at] = struct{}{}
 	r.fill = (r.fill + 1) % key.count
 	r.seats++
-	return at
 }
 
 func (w *wheel) remove(at *seat) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.leaveLocked(at)
+}
+
+func (w *wheel) leaveLocked(at *seat) {
 	r := at.ring
+	at.ring = nil
 	delete(r.buckets[at.bucket], at)
 	if r.seats--; r.seats == 0 {
 		delete(w.rings, r.rhythm)

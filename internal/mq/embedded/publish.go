@@ -149,6 +149,7 @@ func (q *queue) found(seq uint64, c *mq.Chunk) {
 	}
 	q.mu.Unlock()
 	if unheard {
+		q.traffic.forget(seq)
 		q.feedFound(seq)
 	}
 }
@@ -159,6 +160,7 @@ func (q *queue) arrived(seq uint64, c mq.Chunk) {
 	q.last = max(q.last, seq)
 	q.waiting.arrived(seq, &c)
 	epoch := q.epoch
+	q.traffic.note(c.Table, seq, q.b.o.Now())
 	if q.source != nil {
 		q.source.publishedLocked(seq, c)
 	}

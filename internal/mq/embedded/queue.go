@@ -21,7 +21,7 @@ import (
 // It exists from the first use of the tenant; the streams do not.
 //
 // Lock order: ingest.turn, letters.turn, the store's, the broker's gate, ackMu, feedMu, the
-// broker's mu, mu, and last the allowance's, the publisher's and a feed's own.
+// broker's mu, mu, and last the traffic's, the allowance's, the publisher's and a feed's own.
 // None is held while another queue's is taken.
 type queue struct {
 	tenant tenant.ID
@@ -49,6 +49,8 @@ type queue struct {
 	fed     uint64
 	target  uint64
 	filling bool
+
+	traffic traffic
 
 	mu    sync.Mutex
 	epoch uint64
@@ -213,6 +215,7 @@ func (q *queue) adoptIngest(ctx context.Context, info *natsjs.StreamInfo) error 
 	}
 	last := q.last
 	q.mu.Unlock()
+	q.traffic.forget(last)
 	q.adoptFeed(last, again)
 	return nil
 }

@@ -40,11 +40,11 @@ func absent(q *queue, from mq.Position) error {
 }
 
 func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
-	epoch, after, last, err := q.replayRange(from, until)
+	epoch, after, last, err := q.replayRange(t, from, until)
 	if err != nil {
 		return err
 	}
-	whole := func(next uint64) error { return q.gapAt(epoch, next) }
+	whole := func(next uint64) error { return q.gapAt(t, epoch, next) }
 	return q.b.reads.Replay(ctx, ingestStream(q.tenant), jetstream.Subject(ingestSubjects, t), after+1, last, whole,
 		func(m *jetstream.Stored) error {
 			return handle(jetstream.DecodeChunk(m.Subject, m.Header, m.Data), mq.NewPosition(epoch, m.Seq))
@@ -52,7 +52,7 @@ func (q *queue) replay(ctx context.Context, t mq.Topic, from, until mq.Position,
 }
 
 // replayRange checks both ends against what is kept.
-func (q *queue) replayRange(from, until mq.Position) (epoch, after, last uint64, err error) {
+func (q *queue) replayRange(t mq.Topic, from, until mq.Position) (epoch, after, last uint64, err error) {
 	of, after := mq.SplitPosition(from)
 	untilOf, to := mq.SplitPosition(until)
 	epoch, last = q.stands()
@@ -60,21 +60,21 @@ func (q *queue) replayRange(from, until mq.Position) (epoch, after, last uint64,
 	if (!from.IsZero() && of != epoch) || (!until.IsZero() && untilOf != epoch) {
 		return 0, 0, 0, &mq.ReplayGap{Reason: mq.GapReset, First: q.firstKept()}
 	}
-	if gap := q.gapAt(epoch, after+1); gap != nil && after < last {
+	if gap := q.gapAt(t, epoch, after+1); gap != nil && after < last {
 		return 0, 0, 0, gap
 	}
 	return epoch, after, last, nil
 }
 
-// gapAt says whether what begins at next is no longer whole.
-func (q *queue) gapAt(epoch, next uint64) error {
+// gapAt says whether what the table has from next on is no longer whole.
+func (q *queue) gapAt(t mq.Topic, epoch, next uint64) error {
 	q.mu.Lock()
 	same, first := q.epoch == epoch, q.wholeLocked()
 	q.mu.Unlock()
 	switch {
 	case !same:
 		return &mq.ReplayGap{Reason: mq.GapReset, First: q.firstKept()}
-	case next < first:
+	case next < first && q.traffic.among(t.Table, next, first):
 		return &mq.ReplayGap{Reason: mq.GapRetention, First: q.firstKept()}
 	}
 	return nil
@@ -108,8 +108,8 @@ func (b *Broker) Tail(ctx context.Context, t mq.Topic) (tail mq.Position, err er
 // FirstKept implements mq.History.
 func (b *Broker) FirstKept(ctx context.Context, t mq.Topic) (first mq.Position, err error) {
 	err = b.lookOpen(ctx, t, func(q *queue) {
-		if q.wholeLocked() > 1 {
-			first = q.firstKeptLocked()
+		if whole := q.wholeLocked(); whole > 1 {
+			first = mq.NewPosition(q.epoch, whole)
 		}
 	})
 	return first, err
