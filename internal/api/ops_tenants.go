@@ -34,12 +34,19 @@ type tenantAnswer struct {
 }
 
 type queueAnswer struct {
+	*queueFigures
+	Budget int64  `json:"budget_bytes"`
+	Error  string `json:"error,omitempty"`
+	// Damages is what was found damaged on disk.
+	Damages []mq.Damage `json:"damages,omitempty"`
+}
+
+// queueFigures are unknown for a queue that cannot be opened.
+type queueFigures struct {
 	Chunks      uint64 `json:"chunks"`
 	Pending     uint64 `json:"pending_chunks"`
 	Bytes       uint64 `json:"bytes"`
-	Budget      int64  `json:"budget_bytes"`
 	DeadLetters uint64 `json:"dead_letters"`
-	Error       string `json:"error,omitempty"`
 }
 
 // opsTenants shows each tenant's state: GET /v1/ops/tenants.
@@ -121,17 +128,26 @@ func (s *Server) addQueue(ctx context.Context, answer *tenantAnswer) error {
 	if err != nil || status == (mq.TenantStatus{}) {
 		return err
 	}
-	answer.Queue = &queueAnswer{
-		Chunks: status.Chunks, Pending: status.Pending, Bytes: status.Bytes,
-		Budget: status.Budget, DeadLetters: status.DeadLetters,
-	}
+	answer.Queue = &queueAnswer{Budget: status.Budget, Damages: s.damages(answer.Tenant)}
 	if status.Err != nil {
 		answer.Queue.Error = status.Err.Error()
+	} else {
+		answer.Queue.queueFigures = &queueFigures{
+			Chunks: status.Chunks, Pending: status.Pending, Bytes: status.Bytes, DeadLetters: status.DeadLetters,
+		}
 	}
 	if !status.OldestPending.IsZero() {
 		answer.OldestUnwritten = seconds(s.Now().Sub(status.OldestPending))
 	}
 	return nil
+}
+
+// damages lists what was found damaged of a tenant.
+func (s *Server) damages(id tenant.ID) []mq.Damage {
+	if s.Faults == nil {
+		return nil
+	}
+	return slices.DeleteFunc(s.Faults.Damages(), func(d mq.Damage) bool { return d.Tenant != id })
 }
 
 func seconds(d time.Duration) *float64 {

@@ -16,16 +16,28 @@ const (
 	maxCauses = 100
 )
 
-// probe answers 503 while there is a cause, which is told or not.
-func probe(cause func(context.Context) string, told bool) handler {
+type probeAnswer struct {
+	Status string `json:"status"`
+	// Error is why it is not ok, Warnings what single tenants suffer from.
+	Error    string   `json:"error,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// probe answers 503 while there is a cause, which is told or not, as are
+// warnings; nil has none.
+func probe(cause func(context.Context) string, warnings func() []string, told bool) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		answer := probeAnswer{Status: "ok"}
+		if told && warnings != nil {
+			answer.Warnings = warnings()
+		}
 		why := cause(r.Context())
 		if why == "" {
-			return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+			return writeJSON(w, http.StatusOK, answer)
 		}
-		answer := map[string]string{"status": "degraded"}
+		answer.Status = "degraded"
 		if told {
-			answer["error"] = why
+			answer.Error = why
 		}
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Retry-After", "1")
@@ -59,12 +71,15 @@ func (s *Server) pendingSchemas() string {
 	return joinCauses(causes)
 }
 
-func joinCauses(causes []string) string {
+func joinCauses(causes []string) string { return strings.Join(atMost(causes), "; ") }
+
+// atMost sorts causes and leaves out those that are too many.
+func atMost(causes []string) []string {
 	slices.Sort(causes)
 	if more := len(causes) - maxCauses; more > 0 {
 		causes = append(causes[:maxCauses], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(causes, "; ")
+	return causes
 }
 
 // notReady names no cause when tables are known, a pool answers and the queue
@@ -83,6 +98,21 @@ func (s *Server) notReady(ctx context.Context) string {
 		return failedPools(failures)
 	}
 	return ""
+}
+
+// faults tells what is wrong with single tenants' queues, which is no reason to
+// send the others elsewhere.
+func (s *Server) faults() (warnings []string) {
+	if s.Faults == nil {
+		return nil
+	}
+	for id, err := range s.Faults.Unavailable() {
+		warnings = append(warnings, fmt.Sprintf("the queue of tenant %s cannot be opened: %v", id, err))
+	}
+	for _, d := range s.Faults.Damages() {
+		warnings = append(warnings, d.String())
+	}
+	return atMost(warnings)
 }
 
 // failedPools names every pool that did not answer.

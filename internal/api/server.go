@@ -95,7 +95,7 @@ type Streams interface {
 	EventID(t mq.Topic, p mq.Position) string
 }
 
-// Options are what a Server is made of; all are required but Tenants, Adoptions,
+// Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
 // Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
 type Options struct {
 	Settings Settings
@@ -108,6 +108,8 @@ type Options struct {
 	Streams  Streams
 	// Tenants is nil where the queue does not know them.
 	Tenants mq.Tenants
+	// Faults is nil where the queue is not on this process's disk.
+	Faults mq.Faults
 	// Adoptions is nil where no step of an adoption can fail, Limits where no
 	// tenant has any.
 	Adoptions Adoptions
@@ -201,9 +203,9 @@ func (s *Server) routes(public, ops bool) chi.Router {
 	}))
 	router.MethodNotAllowed(s.exempt(methodNotAllowed(router)))
 
-	router.Get("/livez", s.exempt(probe(s.notAlive, ops)))
-	router.Get("/healthz", s.exempt(probe(s.notAlive, ops)))
-	router.Get("/readyz", s.exempt(probe(s.notReady, ops)))
+	router.Get("/livez", s.exempt(probe(s.notAlive, nil, ops)))
+	router.Get("/healthz", s.exempt(probe(s.notAlive, nil, ops)))
+	router.Get("/readyz", s.exempt(probe(s.notReady, s.faults, ops)))
 	router.Get("/version", s.exempt(s.version))
 	if ops && s.Metrics != nil {
 		router.Method(http.MethodGet, s.MetricsPath, s.Metrics)

@@ -40,17 +40,22 @@ const (
 // authenticator and the gate are the real ones; what needs ClickHouse is
 // tested with ClickHouse, elsewhere.
 type testBackends struct {
-	mu        sync.Mutex
-	published []mq.Chunk
-	publish   error
-	loaded    bool
-	tables    map[string]*schema.Table
-	pending   map[tenant.ID]error
-	pings     map[string]error
-	full      error
-	panics    bool
-	asked     int // for tables
+	mu          sync.Mutex
+	published   []mq.Chunk
+	publish     error
+	loaded      bool
+	tables      map[string]*schema.Table
+	pending     map[tenant.ID]error
+	pings       map[string]error
+	full        error
+	damages     []mq.Damage
+	unavailable map[tenant.ID]error
+	panics      bool
+	asked       int // for tables
 }
+
+func (b *testBackends) Damages() []mq.Damage             { return b.damages }
+func (b *testBackends) Unavailable() map[tenant.ID]error { return b.unavailable }
 
 func (b *testBackends) Publish(_ context.Context, c mq.Chunk) (mq.Position, error) {
 	b.mu.Lock()
@@ -154,7 +159,7 @@ func newRig(t testing.TB, policies string) *testRig {
 	registry, err := settings.NewRegistry(dir, settings.Options{})
 	require.NoError(t, err)
 	return &testRig{testBackends: b, dir: dir, options: Options{
-		Settings: registry, Schemas: b, Pools: b, Queue: b, Streams: b,
+		Settings: registry, Schemas: b, Pools: b, Queue: b, Faults: b, Streams: b,
 		Gate:   ingest.NewGate(ingest.GateOptions{Broker: b}),
 		Auth:   auth.New(auth.Options{OperatorKey: testOperatorKey, JWTSecret: testSecret}),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registerer: prometheus.NewRegistry(),
@@ -366,6 +371,15 @@ func TestProbes(t *testing.T) {
 	rig.full = errors.New("2% of the volume is free")
 	require.Contains(t, send(t, "GET", web.URL+"/readyz", "").body, "2% of the volume is free")
 	rig.full = nil
+	a = send(t, "GET", web.URL+"/readyz", "")
+	require.Equal(t, 200, a.status)
+	require.NotContains(t, a.body, "warnings")
+	rig.damages = []mq.Damage{{Tenant: "birch", Store: mq.StoreQueue, Lost: 252, First: 217, Last: 468}}
+	rig.unavailable = map[tenant.ID]error{"cedar": errors.New("no folder")}
+	a = send(t, "GET", web.URL+"/readyz", "")
+	require.Equal(t, 200, a.status, "one tenant's trouble is no reason to send the others elsewhere")
+	require.Contains(t, a.body, "252 chunks lost, from 217 to 468")
+	require.Contains(t, a.body, "queue of tenant cedar cannot be opened: no folder")
 	server.BeginStop()
 	require.Equal(t, 503, send(t, "GET", web.URL+"/readyz", "").status)
 	require.Equal(t, "v1", send(t, "GET", web.URL+"/version", "").json(t)["version"])

@@ -180,6 +180,7 @@ func (a *App) buildAPI(o Options) {
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
 	}
 	options.Tenants, _ = a.queue.(mq.Tenants)
+	options.Faults, _ = a.queue.(mq.Faults)
 	a.listeners(options)
 }
 

@@ -52,7 +52,8 @@ type TenantStatus struct {
 	// OldestPending is when the oldest unacknowledged chunk was stored; zero
 	// when there is none.
 	OldestPending time.Time
-	// Err says why the tenant's queue cannot be opened, nil when it can.
+	// Err says why the tenant's queue cannot be opened, nil when it can. What
+	// is counted is unknown then.
 	Err error
 	// Kept says that the queue is stored: a tenant that only has a budget keeps
 	// nothing.

@@ -1,20 +1,27 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
+
+// acksFolder is where ledgers and marks are.
+const acksFolder = "acks"
+
+func ledgerPath(dir string, t tenant.ID) string { return filepath.Join(dir, string(t)+".acks") }
 
 // loadAcked reads what was acknowledged in the stream. ackMu is held.
 func (q *queue) loadAcked(epoch uint64, info *natsjs.StreamInfo) (ledger.Acked, error) {
 	if err := q.closeLedgerLocked(); err != nil {
 		return ledger.Acked{}, err
 	}
-	l, state, err := ledger.Open(filepath.Join(q.b.acksDir, string(q.tenant)+".acks"), ledger.Stream{
+	l, state, err := ledger.Open(ledgerPath(q.b.acksDir, q.tenant), ledger.Stream{
 		Name: info.Config.Name, Epoch: epoch,
 		First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
 	}, q.log)
@@ -85,7 +92,7 @@ func (q *queue) settle(add []ledger.Range) int {
 func (q *queue) close() error {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
-	return q.closeLedgerLocked()
+	return errors.Join(q.closeLedgerLocked(), q.ingestMark.close(), q.letterMark.close())
 }
 
 func (q *queue) closeLedgerLocked() error {
@@ -101,7 +108,7 @@ func (q *queue) syncLedger() {
 	if q.ledger == nil {
 		return
 	}
-	if err := q.ledger.Sync(); err != nil {
+	if err := errors.Join(q.ledger.Sync(), q.ingestMark.sync(), q.letterMark.sync()); err != nil {
 		q.log.Error("acknowledgements are not on disk", "error", err)
 	}
 }

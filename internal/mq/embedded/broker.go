@@ -32,6 +32,7 @@ var (
 	_ mq.Budgets = (*Broker)(nil)
 	_ mq.Purger  = (*Broker)(nil)
 	_ mq.Floors  = (*Broker)(nil)
+	_ mq.Faults  = (*Broker)(nil)
 )
 
 // Broker is the embedded mq.Broker.
@@ -62,6 +63,9 @@ type Broker struct {
 	// settled is when to look once more after that, in Unix nanoseconds; 0 for
 	// never.
 	settled atomic.Int64
+	// hurt is set when files were found damaged while they are in use: the
+	// store is then opened again, which repairs them.
+	hurt atomic.Bool
 	// recent and ahead count the bytes kept for consumers.
 	recent, ahead atomic.Int64
 
@@ -79,7 +83,7 @@ type Broker struct {
 // reported by Status and costs its tenant alone.
 func New(o Options) (*Broker, error) {
 	o = o.withDefaults()
-	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, "acks"),
+	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, acksFolder),
 		queues: map[tenant.ID]*queue{}}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	if err := b.start(); err != nil {
@@ -101,7 +105,7 @@ func (b *Broker) start() (err error) {
 		return err
 	}
 	b.space = newSpace(b.o, b.log)
-	if b.host, err = startHost(b.o.Dir, b.log, b.onDisconnect); err != nil {
+	if b.host, err = startHost(b.o, b.onDisconnect); err != nil {
 		return err
 	}
 	if b.reads, err = jetstream.NewReader(b.host.api); err != nil {
@@ -117,7 +121,9 @@ func (b *Broker) start() (err error) {
 	if b.metrics, err = newMetrics(b, b.o.Registerer); err != nil {
 		return err
 	}
+	b.countDamage()
 	b.tasks.Go(b.supervise)
+	b.tasks.Go(b.scrub)
 	return nil
 }
 

@@ -38,12 +38,13 @@ func lose(t *testing.T, b mq.Broker, topic mq.Topic) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// damage breaks the description of a tenant's stream; an operator repairs that
+// damage puts a file where a tenant's messages should be; an operator repairs that
 // by moving the stream away.
 func damage(t *testing.T, dir string, id tenant.ID) (repair func()) {
-	file := filepath.Join(streamFolder(dir, ingestStream(id)), "meta.inf")
-	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	return func() { require.NoError(t, os.RemoveAll(filepath.Dir(file))) }
+	messages := filepath.Join(streamFolder(dir, ingestStream(id)), "msgs")
+	require.NoError(t, os.RemoveAll(messages))
+	require.NoError(t, os.WriteFile(messages, nil, 0o600))
+	return func() { require.NoError(t, os.RemoveAll(filepath.Dir(messages))) }
 }
 
 func TestConformance(t *testing.T) {

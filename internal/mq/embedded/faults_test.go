@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
@@ -36,20 +38,36 @@ func TestCorruptStoreCostsItsTenantAlone(t *testing.T) {
 	require.NoError(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")))
 	require.NoError(t, b.Close(t.Context()))
 	for _, name := range []string{"INGEST_birch", "DLQ_elm"} {
-		require.NoError(t, os.WriteFile(filepath.Join(streamFolder(dir, name), "meta.inf"), []byte("{"), 0o600))
+		folder := filepath.Join(streamFolder(dir, name), "msgs")
+		require.NoError(t, os.RemoveAll(folder))
+		require.NoError(t, os.WriteFile(folder, []byte("no folder"), 0o600))
 	}
 
-	b = start(t, Options{Dir: dir, Logger: log.logger(), Now: clk.now})
+	reg := prometheus.NewRegistry()
+	b = start(t, Options{Dir: dir, Logger: log.logger(), Now: clk.now, Registerer: reg})
 	put(t, b, "cedar", "still works")
 	birch := statusOf(t, b, "birch").Err
 	require.ErrorContains(t, birch, "INGEST_birch")
 	require.ErrorContains(t, birch, streamFolder(dir, "INGEST_birch"))
+	require.Equal(t, birch.Error(), b.Unavailable()["birch"].Error())
+	require.NotContains(t, b.Unavailable(), mqtest.Chunk("cedar", "", "").Tenant)
 	require.ErrorContains(t, statusOf(t, b, "elm").Err, "DLQ_elm")
 	require.NoError(t, statusOf(t, b, "cedar").Err)
 	require.Contains(t, log.text(), streamFolder(dir, "INGEST_birch"))
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP wavehouse_mq_depth_chunks Chunks kept in the queue, history included.
+# TYPE wavehouse_mq_depth_chunks gauge
+wavehouse_mq_depth_chunks{tenant="cedar"} 2
+# HELP wavehouse_mq_queue_available 1 for a queue that is open; 0 for one that cannot be opened, whose depth is unknown.
+# TYPE wavehouse_mq_queue_available gauge
+wavehouse_mq_queue_available{tenant="birch"} 0
+wavehouse_mq_queue_available{tenant="cedar"} 1
+wavehouse_mq_queue_available{tenant="elm"} 0
+`), "wavehouse_mq_depth_chunks", "wavehouse_mq_queue_available"))
 	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
-	require.ErrorIs(t, err, mq.ErrFull)
-	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")), mq.ErrFull)
+	require.ErrorIs(t, err, mq.ErrUnavailable)
+	require.NotErrorIs(t, err, mq.ErrFull)
+	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("elm", "t", "row")), mq.ErrUnavailable)
 	letters, err := b.DeadLetters("elm")
 	require.NoError(t, err)
 	_, err = letters.Counts(t.Context())
@@ -59,7 +77,7 @@ func TestCorruptStoreCostsItsTenantAlone(t *testing.T) {
 
 	require.NoError(t, os.RemoveAll(streamFolder(dir, "INGEST_birch")))
 	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "too soon"))
-	require.ErrorIs(t, err, mq.ErrFull, "attempts are paced")
+	require.ErrorIs(t, err, mq.ErrUnavailable, "attempts are paced")
 	clk.advance(6 * time.Second)
 	require.EqualValues(t, 1, seqOf(put(t, b, "birch", "afresh")))
 	require.NoError(t, os.RemoveAll(streamFolder(dir, "DLQ_elm")))
@@ -289,50 +307,4 @@ func TestLostAnswerIsGivenOnce(t *testing.T) {
 	}
 	q := b.queue("birch")
 	require.True(t, q.flight.TryAcquire(maxInFlight), "all of it is free again, once")
-}
-
-// TestDamagedChunk flips a byte of a stored chunk.
-func TestDamagedChunk(t *testing.T) {
-	dir := t.TempDir()
-	b := start(t, Options{Dir: dir})
-	for n := range 3 {
-		put(t, b, "birch", fmt.Sprintf("payload-%d", n))
-	}
-	require.NoError(t, b.Close(t.Context()))
-	blocks, err := filepath.Glob(filepath.Join(streamFolder(dir, "INGEST_birch"), "msgs", "*.blk"))
-	require.NoError(t, err)
-	require.Len(t, blocks, 1)
-	data, err := os.ReadFile(blocks[0])
-	require.NoError(t, err)
-	at := indexOf(data, "payload-1")
-	data[at] ^= 0xff
-	require.NoError(t, os.WriteFile(blocks[0], data, 0o600))
-
-	log := &logBook{}
-	b = start(t, Options{Dir: dir, Logger: log.logger()})
-	in, c := consumeInto(t, b)
-	put(t, b, "birch", "after")
-	require.Eventually(t, func() bool {
-		ds := in.list()
-		return len(ds) > 0 && string(ds[len(ds)-1].Chunk().Body) == "after"
-	}, 20*time.Second, 10*time.Millisecond, "the queue goes on")
-	require.Equal(t, "payload-0", string(in.list()[0].Chunk().Body))
-	require.NoError(t, c.Ack(in.list()...))
-	require.Zero(t, statusOf(t, b, "birch").Pending)
-	if len(in.list()) == 3 {
-		require.EqualValues(t, 1, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
-		require.Contains(t, log.text(), "stored chunks are lost")
-		return
-	}
-	require.Len(t, in.list(), 4)
-	require.Empty(t, in.list()[1].Chunk().Version, "what is left of it is delivered as no chunk")
-}
-
-func indexOf(data []byte, s string) int {
-	for i := range data {
-		if i+len(s) <= len(data) && string(data[i:i+len(s)]) == s {
-			return i
-		}
-	}
-	return -1
 }

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -50,21 +51,26 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 	if err := q.b.space.notes(); err != nil {
 		return 0, err
 	}
+	if err := q.ledger.Sync(); err != nil {
+		return 0, err // what is gone must be known to be acknowledged
+	}
 	q.mu.Lock()
 	seq = min(seq, q.acked.Floor+1)
-	first := q.first
-	// The start moves before the purge, so that a reader which saw messages
-	// vanish is sure to see the new start.
-	q.first = max(first, seq)
-	first = max(first, 1)
-	var kept uint64
-	if seq > first {
-		q.removed.Without(ledger.Range{Lo: first, Hi: seq - 1}, func(r ledger.Range) bool { kept += r.Hi - r.Lo + 1; return true })
-	}
+	first := max(q.first, 1)
 	q.mu.Unlock()
 	if seq <= first {
 		return 0, nil
 	}
+	if q.hurtAt(seq) {
+		return 0, fmt.Errorf("stream %s is damaged: it is repaired first", ingestStream(q.tenant))
+	}
+	q.mu.Lock()
+	// The start moves before the purge, so that a reader which saw messages
+	// vanish is sure to see the new start.
+	q.first = max(q.first, seq)
+	var kept uint64
+	q.removed.Without(ledger.Range{Lo: first, Hi: seq - 1}, func(r ledger.Range) bool { kept += r.Hi - r.Lo + 1; return true })
+	q.mu.Unlock()
 	if err := q.b.host.purgeBelow(ctx, ingestStream(q.tenant), seq); err != nil {
 		if start, _, e := q.bounds(ctx); e == nil {
 			q.mu.Lock()

@@ -141,11 +141,11 @@ func TestUnreadableChunkIsHandedOn(t *testing.T) {
 	c := &consumption{b: b, ctx: b.ctx}
 	s := newSource(c, q)
 	s.next = 1
-	for n := range maxUnread - 1 {
-		require.Positive(t, s.readFailed(1, jetstream.ErrNoMessage), "attempt %d", n)
+	for n := range 2*maxUnread - 1 {
+		require.Positive(t, s.readFailed(1, q.generation, jetstream.ErrNoMessage), "attempt %d", n)
 		require.Empty(t, s.ahead)
 	}
-	require.Zero(t, s.readFailed(1, jetstream.ErrNoMessage))
+	require.Zero(t, s.readFailed(1, q.generation, jetstream.ErrNoMessage))
 	d, _ := s.take()
 	require.Equal(t, mq.Chunk{Topic: mq.Topic{Tenant: "birch"}}, d.Chunk())
 	require.EqualValues(t, 1, seqOf(d.Position()))
@@ -154,8 +154,8 @@ func TestUnreadableChunkIsHandedOn(t *testing.T) {
 		d, _ = s.take()
 	}
 	require.Equal(t, "1", string(d.Chunk().Body))
-	require.Positive(t, s.readFailed(9, jetstream.ErrNoMessage), "not stored yet")
-	require.Positive(t, s.readFailed(1, os.ErrDeadlineExceeded))
+	require.Positive(t, s.readFailed(9, q.generation, jetstream.ErrNoMessage), "not stored yet")
+	require.Positive(t, s.readFailed(1, q.generation, os.ErrDeadlineExceeded))
 }
 
 // TestBudgetIsTakenBack: when one stream cannot be resized, neither is.

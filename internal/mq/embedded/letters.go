@@ -34,7 +34,7 @@ func (q *queue) park(ctx context.Context, letters []mq.DeadLetter) error {
 		return err
 	}
 	if err := q.openLetters(ctx, false); err != nil {
-		return fmt.Errorf("%w: the dead letters cannot be opened: %w", mq.ErrFull, err)
+		return fmt.Errorf("%w: the dead letters cannot be opened: %w", mq.ErrUnavailable, err)
 	}
 	parked, dropped, err := q.store.Park(ctx, letters)
 	q.b.metrics.parked.WithLabelValues(string(q.tenant)).Add(float64(parked))

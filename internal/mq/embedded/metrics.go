@@ -23,6 +23,7 @@ type metrics struct {
 	dropped     *prometheus.CounterVec
 	early       *prometheus.CounterVec
 	lost        *prometheus.CounterVec
+	lostLetters *prometheus.CounterVec
 }
 
 func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
@@ -34,7 +35,8 @@ func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
 		discarded:   counters("dead_letters_discarded_total", "Dead letters discarded on request.", "tenant"),
 		dropped:     counters("dead_letters_dropped_total", "Dead letters dropped because their budget is full.", "tenant"),
 		early:       counters("early_purged_chunks_total", "Acknowledged chunks purged before their time to make room.", "tenant"),
-		lost:        counters("lost_chunks_total", "Stored chunks that the disk lost before they were delivered.", "tenant"),
+		lost:        counters("lost_chunks_total", "Stored chunks that the disk lost before they were written.", "tenant"),
+		lostLetters: counters("lost_dead_letters_total", "Dead letters that the disk lost, or may have lost.", "tenant"),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_mq_publish_seconds", Help: "How long a publish took until it was durable or refused.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
@@ -43,7 +45,7 @@ func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.publishes, m.seconds, m.redelivered, m.parked, m.discarded, m.dropped, m.early, m.lost, newDepths(b)} {
+	for _, c := range []prometheus.Collector{m.publishes, m.seconds, m.redelivered, m.parked, m.discarded, m.dropped, m.early, m.lost, m.lostLetters, newDepths(b)} {
 		if err := reg.Register(c); err != nil {
 			m.unregister()
 			return nil, fmt.Errorf("register queue metrics: %w", err)
@@ -87,8 +89,8 @@ const collectTimeout = 2 * time.Second
 
 // depths collects the state of every tenant's queue when it is scraped.
 type depths struct {
-	b                                      *Broker
-	chunks, bytes, pending, budget, parked *prometheus.Desc
+	b                                                 *Broker
+	chunks, bytes, pending, budget, parked, available *prometheus.Desc
 }
 
 func newDepths(b *Broker) *depths {
@@ -96,18 +98,19 @@ func newDepths(b *Broker) *depths {
 		return prometheus.NewDesc("wavehouse_mq_"+name, help, []string{"tenant"}, nil)
 	}
 	return &depths{
-		b:       b,
-		chunks:  desc("depth_chunks", "Chunks kept in the queue, history included."),
-		bytes:   desc("bytes", "Bytes kept in the queue, history included."),
-		pending: desc("pending_chunks", "Chunks not yet acknowledged by the worker."),
-		budget:  desc("budget_bytes", "The queue's budget."),
-		parked:  desc("dead_letters", "Dead letters kept."),
+		b:         b,
+		chunks:    desc("depth_chunks", "Chunks kept in the queue, history included."),
+		bytes:     desc("bytes", "Bytes kept in the queue, history included."),
+		pending:   desc("pending_chunks", "Chunks not yet acknowledged by the worker."),
+		budget:    desc("budget_bytes", "The queue's budget."),
+		parked:    desc("dead_letters", "Dead letters kept."),
+		available: desc("queue_available", "1 for a queue that is open; 0 for one that cannot be opened, whose depth is unknown."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (d *depths) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.chunks, d.bytes, d.pending, d.budget, d.parked} {
+	for _, desc := range []*prometheus.Desc{d.chunks, d.bytes, d.pending, d.budget, d.parked, d.available} {
 		ch <- desc
 	}
 }
@@ -126,10 +129,14 @@ func (d *depths) Collect(ch chan<- prometheus.Metric) {
 		if !st.Kept {
 			continue
 		}
-		for desc, v := range map[*prometheus.Desc]float64{
-			d.chunks: float64(st.Chunks), d.bytes: float64(st.Bytes), d.pending: float64(st.Pending),
-			d.budget: float64(st.Budget), d.parked: float64(st.DeadLetters),
-		} {
+		figures := map[*prometheus.Desc]float64{d.budget: float64(st.Budget), d.available: 0}
+		if st.Err == nil {
+			figures = map[*prometheus.Desc]float64{
+				d.chunks: float64(st.Chunks), d.bytes: float64(st.Bytes), d.pending: float64(st.Pending),
+				d.budget: float64(st.Budget), d.parked: float64(st.DeadLetters), d.available: 1,
+			}
+		}
+		for desc, v := range figures {
 			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, string(q.tenant))
 		}
 	}

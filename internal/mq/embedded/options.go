@@ -39,6 +39,10 @@ type Options struct {
 	// lostAfter is when an answer is no longer awaited, resetEvery how often
 	// at most the streams are then opened again.
 	lostAfter, resetEvery time.Duration
+	// repairEvery is how often at most they are for what can be repaired.
+	repairEvery time.Duration
+	// scrubEvery is how often files in use are looked at.
+	scrubEvery time.Duration
 	// syncEvery is how often acknowledgements are made to outlive the machine.
 	syncEvery time.Duration
 }
@@ -90,6 +94,8 @@ func (o Options) withDefaults() Options {
 	setDuration(&o.WatchInterval, time.Second)
 	setDuration(&o.lostAfter, 30*time.Second)
 	setDuration(&o.resetEvery, 30*time.Second)
+	setDuration(&o.repairEvery, 2*time.Second)
+	setDuration(&o.scrubEvery, 15*time.Second)
 	setDuration(&o.syncEvery, 2*time.Second)
 	return o
 }

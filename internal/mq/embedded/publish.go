@@ -57,6 +57,7 @@ func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	for round := 0; ; round++ {
 		o := b.attempt(ctx, q, subject, h, c, int64(size))
 		if o.Err == nil {
+			q.ingestMark.reach(q, o.Seq)
 			return q.position(o.Seq), nil
 		}
 		if !errors.Is(o.Err, mq.ErrFull) || round == maxRounds || !q.makeRoom(ctx) {
@@ -65,16 +66,12 @@ func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	}
 }
 
-// openForPublish opens the queue; while that fails the tenant has no room.
+// openForPublish opens the queue; while that fails the tenant has none.
 func (q *queue) openForPublish(ctx context.Context) error {
-	err := q.openIngest(ctx, false)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
+	if err := q.openIngest(ctx, false); err != nil {
+		return fmt.Errorf("%w: it cannot be opened: %w", mq.ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: the queue cannot be opened: %w", mq.ErrFull, err)
+	return nil
 }
 
 // sent is a chunk on its way to the stream.

@@ -41,6 +41,8 @@ type queue struct {
 	// ackMu serialises acknowledgements and purges, and guards ledger.
 	ackMu  sync.Mutex
 	ledger *ledger.Ledger
+	// What was answered for of each stream.
+	ingestMark, letterMark mark
 
 	// feedMu guards the order in which feeds see the stream: fed is the next
 	// sequence they are to see, filling that a goroutine reads the ones
@@ -100,6 +102,7 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 	q.store = jetstream.NewLetters(jetstream.LettersOptions{
 		JS: b.host.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,
 		MaxPayload: b.host.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
+		Stored: func(seq uint64) { q.letterMark.reach(q, seq) },
 	})
 	q.budget.Store(b.o.DefaultBudget)
 	q.ingest.turn = make(chan struct{}, 1)
@@ -141,6 +144,7 @@ func (q *queue) openLetters(ctx context.Context, now bool) error {
 // adoptLetters takes over the dead-letter stream. One that was made before
 // letters were stored in batches learns to take them.
 func (q *queue) adoptLetters(ctx context.Context, info *natsjs.StreamInfo) error {
+	q.letterMark.open(q, info.Config.Name, uint64(info.Created.UnixNano()), info.State.LastSeq)
 	if !info.Config.AllowAtomicPublish {
 		cfg := letterConfig(q.tenant, 0)
 		cfg.MaxBytes = info.Config.MaxBytes
@@ -200,6 +204,8 @@ func (q *queue) adoptIngest(ctx context.Context, info *natsjs.StreamInfo) error 
 	if err != nil {
 		return err
 	}
+	q.forgo(q.b.host.inspector.takeLost(info.Config.Name), &state)
+	q.ingestMark.open(q, info.Config.Name, epoch, info.State.LastSeq)
 	q.applied.Store(info.Config.MaxBytes)
 	q.mu.Lock()
 	again := q.epoch == epoch

@@ -27,6 +27,9 @@ func (q *queue) release(ctx context.Context) (n uint64, err error) {
 	if err := q.b.space.notes(); err != nil {
 		return 0, err
 	}
+	if err := q.ledger.Sync(); err != nil {
+		return 0, err // what is gone must be known to be acknowledged
+	}
 	stream, err := q.b.host.js.Stream(ctx, ingestStream(q.tenant))
 	if err != nil {
 		return 0, fmt.Errorf("remove what is written from stream %s: %w", ingestStream(q.tenant), err)

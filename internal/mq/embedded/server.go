@@ -38,12 +38,14 @@ type host struct {
 	pub     *nats.Conn
 	api     *nats.Conn
 	js      natsjs.JetStream
+	// inspector looks at the store before each start.
+	inspector *inspector
 }
 
-// startHost starts the server on dir and connects. lost is called when the
+// startHost starts the server and connects. lost is called when the
 // publishing connection broke, as answers under way on it are then gone.
-func startHost(dir string, log *slog.Logger, lost func()) (*host, error) {
-	h := &host{dir: dir, log: log}
+func startHost(o Options, lost func()) (*host, error) {
+	h := &host{dir: o.Dir, log: o.Logger, inspector: newInspector(o)}
 	if err := h.startServer(); err != nil {
 		return nil, err
 	}
@@ -55,6 +57,9 @@ func startHost(dir string, log *slog.Logger, lost func()) (*host, error) {
 }
 
 func (h *host) startServer() error {
+	if err := h.inspector.run(); err != nil {
+		return err
+	}
 	srv, err := server.NewServer(serverOptions(h.dir))
 	if err != nil {
 		return fmt.Errorf("build queue server: %w", err)
@@ -185,9 +190,9 @@ func (h *host) streamDir(name string) string {
 	return filepath.Join(h.streamsDir(), name)
 }
 
-func (h *host) streamsDir() string {
-	return filepath.Join(h.dir, "jetstream", "$G", "streams")
-}
+func (h *host) streamsDir() string { return streamsDir(h.dir) }
+
+func streamsDir(dir string) string { return filepath.Join(dir, "jetstream", "$G", "streams") }
 
 // serverLog passes the server's own log on; what it calls a notice is detail
 // to the reader of ours.

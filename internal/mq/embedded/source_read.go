@@ -51,53 +51,42 @@ func (s *source) readAhead(next uint64) time.Duration {
 	if s.q.b.ahead.Load() >= maxAhead {
 		batch = 1
 	}
+	if s.q.hurtAt(next) {
+		return 250 * time.Millisecond // until it is repaired
+	}
 	msgs, err := s.q.b.reads.From(s.c.ctx, ingestStream(s.q.tenant), "", next, batch, jetstream.ReadBytes)
 	if err != nil {
-		return s.readFailed(next, err)
+		return s.readFailed(next, generation, err)
 	}
 	s.unread = 0
 	s.q.mu.Lock()
-	defer s.q.mu.Unlock()
-	if generation != s.q.generation {
+	stale := generation != s.q.generation
+	s.q.mu.Unlock()
+	if stale {
 		return 0
 	}
+	var holes []ledger.Range
 	for i := range msgs {
 		h := decoded(&msgs[i])
 		if h.seq > next {
-			s.lostLocked(ledger.Range{Lo: next, Hi: h.seq - 1})
+			holes = append(holes, ledger.Range{Lo: next, Hi: h.seq - 1})
 		}
 		next = h.seq + 1
 		s.pushAhead(*h)
 	}
+	s.q.lose(generation, holes...)
 	return 0
 }
 
-// lostLocked skips chunks that were stored, not acknowledged, and that the
-// stream no longer holds: it drops what it finds damaged.
-func (s *source) lostLocked(e ledger.Range) {
-	e.Lo = max(e.Lo, s.q.acked.Floor+1)
-	var lost []ledger.Range
-	s.q.acked.Above.Without(e, func(r ledger.Range) bool { lost = append(lost, r); return true })
-	for _, e := range lost { // the rest was acknowledged and removed
-		s.lostRangeLocked(e)
-	}
-}
-
-func (s *source) lostRangeLocked(e ledger.Range) {
-	s.q.log.Error("stored chunks are lost: the store dropped them as damaged", "stream", ingestStream(s.q.tenant),
-		"path", s.q.b.host.streamDir(ingestStream(s.q.tenant)), "first", e.Lo, "last", e.Hi)
-	s.q.b.metrics.lost.WithLabelValues(string(s.q.tenant)).Add(float64(e.Hi - e.Lo + 1))
-	s.q.acked.Add(e)
-}
-
-// maxUnread is how often a sequence is tried before it is called unreadable.
+// maxUnread is how often a sequence is tried before the files are looked at, and
+// again before it is called unreadable.
 const maxUnread = 5
 
 // readFailed decides about a sequence that should be in the stream. A stream
 // that cannot be asked is asked again; a message that is gone is skipped; one
 // that is damaged is delivered as what is left of it, so that it is parked
 // with a reason and does not stop the queue.
-func (s *source) readFailed(next uint64, err error) time.Duration {
+func (s *source) readFailed(next, generation uint64, err error) time.Duration {
 	if s.c.ctx.Err() != nil || !errors.Is(err, jetstream.ErrNoMessage) {
 		if s.c.ctx.Err() == nil {
 			s.q.log.Warn("queue cannot be read", "seq", next, "error", err)
@@ -109,14 +98,15 @@ func (s *source) readFailed(next uint64, err error) time.Duration {
 	case err != nil:
 		return 250 * time.Millisecond
 	case next < first:
-		s.q.mu.Lock()
-		s.lostLocked(ledger.Range{Lo: next, Hi: first - 1})
-		s.q.mu.Unlock()
+		s.q.lose(generation, ledger.Range{Lo: next, Hi: first - 1})
 		return 0
 	case next > last:
 		return 250 * time.Millisecond
 	}
-	if s.unread++; s.unread < maxUnread {
+	if s.unread++; s.unread == maxUnread {
+		s.q.b.hurt.Store(true) // a closer look tells what can be saved
+	}
+	if s.unread < 2*maxUnread {
 		return 250 * time.Millisecond
 	}
 	s.unread = 0

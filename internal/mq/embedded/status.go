@@ -72,7 +72,7 @@ func (q *queue) status(states map[string]natsjs.StreamState) mq.TenantStatus {
 	st := mq.TenantStatus{
 		Chunks: in.Msgs, Bytes: in.Bytes, Budget: q.current(),
 		DeadLetters: states[letterStream(q.tenant)].Msgs,
-		Err:         errors.Join(q.ingest.failure(), q.letters.failure()),
+		Err:         q.failure(),
 		Kept:        q.kept(),
 	}
 	q.mu.Lock()
@@ -86,7 +86,10 @@ func (q *queue) kept() bool {
 	return q.ingest.open.Load() || q.letters.open.Load() || q.unopened()
 }
 
-func (q *queue) unopened() bool { return q.ingest.failure() != nil || q.letters.failure() != nil }
+// failure is why a part of the queue cannot be opened, nil when it can.
+func (q *queue) failure() error { return errors.Join(q.ingest.failure(), q.letters.failure()) }
+
+func (q *queue) unopened() bool { return q.failure() != nil }
 
 // Unopened implements mq.Budgets.
 func (b *Broker) Unopened() []tenant.ID {

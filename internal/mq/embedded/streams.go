@@ -76,6 +76,9 @@ func (h *host) purgeBelow(ctx context.Context, name string, seq uint64) error {
 // create makes a stream that the server does not have. A folder that already
 // holds data of it is one the server could not open: it is left as it is.
 func (h *host) create(ctx context.Context, cfg natsjs.StreamConfig) (*natsjs.StreamInfo, error) {
+	if err := h.inspector.heldBack(cfg.Name); err != nil {
+		return nil, err
+	}
 	if err := h.clearLeftover(cfg.Name); err != nil {
 		return nil, err
 	}

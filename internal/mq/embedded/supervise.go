@@ -39,12 +39,18 @@ func (b *Broker) supervise() {
 			if b.stale.Load() {
 				b.catchUp()
 			}
-			if lost := b.lostAnswers(now); (lost || b.host.storeClosed()) && now.Sub(reset) >= b.o.resetEvery {
+			lost := b.lostAnswers(now)
+			if since := now.Sub(reset); since >= b.o.resetEvery && (lost || b.host.storeClosed()) || since >= b.o.repairEvery && b.repairable() {
 				reset = now
 				b.reopen()
 			}
 		}
 	}
+}
+
+// repairable reports whether opening the store again will mend something.
+func (b *Broker) repairable() bool {
+	return b.hurt.Load() || b.host.inspector.holds() && b.space.full(0) == nil
 }
 
 func (b *Broker) watchSpace() {
@@ -85,6 +91,7 @@ func (b *Broker) reopen() {
 	if b.ctx.Err() != nil {
 		return
 	}
+	b.hurt.Store(false)
 	err := b.host.restart()
 	b.pubs.Fail(fmt.Errorf("%w: the store was opened again", mq.ErrOutcomeUnknown))
 	if err != nil {
@@ -92,6 +99,7 @@ func (b *Broker) reopen() {
 		return
 	}
 	b.refresh()
+	b.countDamage()
 }
 
 // onDisconnect ends the publishes whose answers were lost with a connection.

@@ -37,7 +37,7 @@ type Letters struct {
 	turn chan struct{}
 }
 
-// LettersOptions of NewLetters; all are required.
+// LettersOptions of NewLetters.
 type LettersOptions struct {
 	JS    jetstream.JetStream
 	Reads *Reader
@@ -52,6 +52,9 @@ type LettersOptions struct {
 	Timeout time.Duration
 	Now     func() time.Time
 	Log     *slog.Logger
+	// Stored is told of the newest letter that was answered for; nil tells
+	// nobody. All others are required.
+	Stored func(seq uint64)
 }
 
 // NewLetters asks nothing of the server.

@@ -156,7 +156,11 @@ func (l *Letters) storeBatch(ctx context.Context, batch []*nats.Msg) error {
 	if err := l.Send.Send(ctx, batch[last], &e); err != nil {
 		return err
 	}
-	return e.Await(ctx, l.Timeout).Err
+	o := e.Await(ctx, l.Timeout)
+	if o.Err == nil && l.Stored != nil {
+		l.Stored(o.Seq)
+	}
+	return o.Err
 }
 
 // dropped counts the letters that the stream dropped: want is what it would

@@ -60,8 +60,8 @@ func (a *Acked) upTo(last uint64) Acked {
 	return out
 }
 
-// highest is the newest sequence that the record speaks of.
-func (a *Acked) highest() uint64 {
+// Highest is the newest sequence that the record speaks of.
+func (a *Acked) Highest() uint64 {
 	if n := len(a.Above); n > 0 {
 		return a.Above[n-1].Hi
 	}

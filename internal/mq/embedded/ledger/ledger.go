@@ -64,7 +64,7 @@ func Open(path string, s Stream, log *slog.Logger) (*Ledger, Acked, error) {
 		}
 		state = Acked{Epoch: s.Epoch}
 	}
-	if state.highest() > s.Last {
+	if state.Highest() > s.Last {
 		log.Error("the stream lost its newest chunks", "stream", s.Name, "last", s.Last, "acknowledged", state.Floor)
 		state, anew = state.upTo(s.Last), true
 	}
@@ -93,43 +93,73 @@ func read(path string) (l *Ledger, state Acked, found bool, err error) {
 		_ = f.Close()
 		return nil, Acked{}, false, fmt.Errorf("read acknowledgements %s: %w", path, err)
 	}
-	state, whole, ok := parse(data)
-	l.file, l.size = f, int64(whole)
-	if !ok {
+	c := parse(data)
+	l.file, l.size = f, int64(c.whole)
+	if !c.Readable {
 		l.broken = true
 		return l, Acked{}, false, nil
 	}
-	if whole < len(data) {
+	if c.Damaged > 0 {
+		l.broken = true // the next write leaves out what is not whole
+	}
+	if c.whole < len(data) {
 		err = f.Truncate(l.size)
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, Acked{}, false, fmt.Errorf("repair acknowledgements %s: %w", path, err)
 	}
-	return l, state, true, nil
+	return l, c.Acked, true, nil
 }
 
-// parse reads records up to the first that is not whole, and says how many
-// bytes are good.
-func parse(data []byte) (state Acked, whole int, ok bool) {
+// Condition is what a look at a ledger tells.
+type Condition struct {
+	Acked
+	// Found says that there is a ledger, Readable that its beginning is whole.
+	Found, Readable bool
+	// Damaged counts records that are not whole and are followed by others.
+	Damaged int
+	// whole is how many bytes are good.
+	whole int
+}
+
+// Inspect reads the ledger at path and changes nothing.
+func Inspect(path string) (Condition, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Condition{}, nil
+	}
+	if err != nil {
+		return Condition{}, fmt.Errorf("read acknowledgements: %w", err)
+	}
+	c := parse(data)
+	c.Found = true
+	return c, nil
+}
+
+// parse reads all records that are whole. What is not whole at the end is a
+// write that was cut short.
+func parse(data []byte) (c Condition) {
 	if len(data) < headerSize || string(data[:len(magic)]) != magic {
-		return Acked{}, 0, false
+		return c
 	}
-	state.Epoch, state.Floor, ok = readRecord(data[len(magic):])
-	if !ok {
-		return Acked{}, 0, false
+	c.Epoch, c.Floor, c.Readable = readRecord(data[len(magic):])
+	if !c.Readable {
+		return c
 	}
-	whole = headerSize
-	for {
-		lo, hi, ok := readRecord(data[whole:])
+	c.whole = headerSize
+	damaged := 0
+	for at := headerSize; at+recordSize <= len(data); at += recordSize {
+		lo, hi, ok := readRecord(data[at:])
 		if !ok || lo == 0 || lo > hi {
-			break
+			damaged++
+			continue
 		}
-		whole += recordSize
-		state.Above = state.Above.Add(Range{lo, hi})
+		c.whole, c.Damaged = at+recordSize, damaged
+		c.Above = c.Above.Add(Range{lo, hi})
 	}
-	state.Above, state.Floor = state.Above.advance(state.Floor)
-	return state, whole, true
+	c.Above, c.Floor = c.Above.advance(c.Floor)
+	return c
 }
 
 // Append records ranges durably against the end of the process. A file that
@@ -173,7 +203,7 @@ func (l *Ledger) rewrite(state *Acked) error {
 	for _, s := range state.Above {
 		buf = appendRecord(buf, s.Lo, s.Hi)
 	}
-	f, err := replaceFile(l.path, buf)
+	f, err := ReplaceFile(l.path, buf)
 	if err != nil {
 		return fmt.Errorf("rewrite acknowledgements: %w", err)
 	}
@@ -223,9 +253,9 @@ func RemoveTemp(dir string) error {
 	return nil
 }
 
-// replaceFile writes data beside path and moves it there, and returns the
+// ReplaceFile writes data durably beside path and moves it there, and returns the
 // open file.
-func replaceFile(path string, data []byte) (*os.File, error) {
+func ReplaceFile(path string, data []byte) (*os.File, error) {
 	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -238,7 +268,7 @@ func replaceFile(path string, data []byte) (*os.File, error) {
 		err = os.Rename(path+".tmp", path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		_ = f.Close()
@@ -247,8 +277,8 @@ func replaceFile(path string, data []byte) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes renames within dir durable.
-func syncDir(dir string) error {
+// SyncDir makes renames within dir durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ type Range struct{ Lo, Hi uint64 }
 // Ranges is a set of sequences: sorted, disjoint, never adjacent.
 type Ranges []Range
 
-// Add puts s into the set.
+// Add returns the set with s; r is not to be used any more.
 func (r Ranges) Add(s Range) Ranges {
 	from, _ := slices.BinarySearchFunc(r, s.Lo, func(e Range, lo uint64) int {
 		if e.Hi+1 < lo {
@@ -103,6 +103,14 @@ func Merged(seqs []uint64) []Range {
 			continue
 		}
 		out = append(out, Range{seq, seq})
+	}
+	return out
+}
+
+// Minus returns what of the set is not in other.
+func (r Ranges) Minus(other Ranges) (out Ranges) {
+	for _, s := range r {
+		other.Without(s, func(e Range) bool { out = append(out, e); return true })
 	}
 	return out
 }

@@ -1,0 +1,292 @@
+package embedded
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+)
+
+// store puts n chunks of birch and returns their bodies by position.
+func store(t *testing.T, b *Broker, n int) (bodies []string) {
+	t.Helper()
+	for i := range n {
+		body := fmt.Sprintf("chunk %d %s", i, strings.Repeat("x", 300))
+		require.EqualValues(t, i+1, seqOf(put(t, b, "birch", body)))
+		bodies = append(bodies, body)
+	}
+	return bodies
+}
+
+// delivered starts a consumer and waits until n chunks of birch have come, and no
+// more.
+func delivered(t *testing.T, b *Broker, n int) map[uint64]string {
+	t.Helper()
+	in, _ := consumeInto(t, b)
+	got := map[uint64]string{}
+	require.Eventually(t, func() bool {
+		clear(got)
+		for _, d := range in.list() {
+			if d.Chunk().Tenant == "birch" {
+				got[seqOf(d.Position())] = string(d.Chunk().Body)
+			}
+		}
+		return len(got) >= n && statusOf(t, b, "birch").Pending == uint64(n)
+	}, 20*time.Second, 10*time.Millisecond, "what is whole comes, what is lost is not waited for")
+	require.Len(t, got, n)
+	return got
+}
+
+func blockOf(dir, stream string, n int) string {
+	return filepath.Join(streamFolder(dir, stream), "msgs", fmt.Sprintf("%d.blk", n))
+}
+
+// edit changes a file.
+func edit(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, change(data), 0o600))
+}
+
+// TestDamageInTheMiddleCostsWhatItHits flips bytes of a file at rest. What lies
+// behind them arrives; what is lost is told, counted, and never asked for again.
+func TestDamageInTheMiddleCostsWhatItHits(t *testing.T) {
+	flip := func(at, n int) func([]byte) []byte {
+		return func(data []byte) []byte {
+			for i := range n {
+				data[at+i] ^= 0xff
+			}
+			return data
+		}
+	}
+	const chunks = 200
+	record := 0
+	for name, c := range map[string]struct {
+		change func([]byte) []byte
+		lost   []uint64 // of the chunks
+		most   int      // where it is not known which: at most so many
+	}{
+		"eight bytes of a body":   {change: func(d []byte) []byte { return flip(100*record+record-30, 8)(d) }, lost: []uint64{101}},
+		"the length of a record":  {change: func(d []byte) []byte { return flip(50*record, 4)(d) }},
+		"the length of a subject": {change: func(d []byte) []byte { return flip(50*record+20, 2)(d) }},
+		"the length of headers":   {change: func(d []byte) []byte { return flip(50*record+22+len("ingest.birch.t"), 4)(d) }},
+		"a sequence":              {change: func(d []byte) []byte { return flip(50*record+4, 8)(d) }, lost: []uint64{51}},
+		"a page of zeros": {most: 4096/300 + 2, change: func(d []byte) []byte {
+			copy(d[8192:], make([]byte, 4096))
+			return d
+		}},
+		"the last record":   {change: func(d []byte) []byte { return flip(len(d)-9, 1)(d) }, lost: []uint64{chunks}},
+		"the first record":  {change: func(d []byte) []byte { return flip(5, 1)(d) }, lost: []uint64{1}},
+		"cut in a record":   {change: func(d []byte) []byte { return d[:150*record+10] }, lost: sequences(151, chunks)},
+		"cut at a record":   {change: func(d []byte) []byte { return d[:150*record] }, lost: sequences(151, chunks)},
+		"nothing is left":   {change: func([]byte) []byte { return nil }, lost: sequences(1, chunks)},
+		"all of it is zero": {change: func(d []byte) []byte { return make([]byte, len(d)) }, lost: sequences(1, chunks)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, log := t.TempDir(), &logBook{}
+			b := start(t, Options{Dir: dir})
+			// Records of one size, so that the test knows where they are.
+			for i := range chunks {
+				put(t, b, "birch", fmt.Sprintf("chunk %03d %s", i, strings.Repeat("x", 100)))
+			}
+			require.NoError(t, b.Close(t.Context()))
+			info, err := os.Stat(blockOf(dir, "INGEST_birch", 1))
+			require.NoError(t, err)
+			record = int(info.Size()) / chunks
+			require.Zero(t, int(info.Size())%chunks)
+			edit(t, blockOf(dir, "INGEST_birch", 1), c.change)
+
+			b = start(t, Options{Dir: dir, Logger: log.logger()})
+			lost := int(testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
+			if c.most > 0 {
+				require.Positive(t, lost)
+				require.LessOrEqual(t, lost, c.most)
+			} else {
+				require.Equal(t, len(c.lost), lost, log.text())
+			}
+			got := delivered(t, b, chunks-lost)
+			for seq, body := range got {
+				require.True(t, strings.HasPrefix(body, fmt.Sprintf("chunk %03d ", seq-1)), "%d: %q", seq, body)
+				require.NotContains(t, c.lost, seq)
+			}
+			found := b.Damages()
+			require.NotEmpty(t, found)
+			if lost > 0 {
+				require.EqualValues(t, lost, found[0].Lost)
+				require.Contains(t, log.text(), "level=ERROR")
+				require.Contains(t, log.text(), fmt.Sprintf("lost=%d", lost))
+			}
+			if len(c.lost) > 0 {
+				require.Equal(t, c.lost[0], found[0].First)
+				require.Equal(t, c.lost[len(c.lost)-1], found[0].Last)
+			}
+			for _, f := range found[0].Files {
+				require.FileExists(t, f.Copy)
+			}
+			require.EqualValues(t, chunks+1, seqOf(put(t, b, "birch", "next")), "no position is given twice")
+			require.NoError(t, b.Close(t.Context()))
+
+			b = start(t, Options{Dir: dir})
+			require.Zero(t, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")), "told once")
+			require.Equal(t, len(found), len(b.Damages()), "and remembered")
+			delivered(t, b, chunks-lost+1)
+		})
+	}
+}
+
+func sequences(from, to uint64) (out []uint64) {
+	for ; from <= to; from++ {
+		out = append(out, from)
+	}
+	return out
+}
+
+// TestWriteCutShortIsNoDamage: what nobody was answered for is removed silently.
+func TestWriteCutShortIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, Options{Dir: dir})
+	store(t, b, 20)
+	require.NoError(t, b.Close(t.Context()))
+	edit(t, blockOf(dir, "INGEST_birch", 1), func(d []byte) []byte { return append(d, d[:100]...) })
+	b = start(t, Options{Dir: dir})
+	require.Empty(t, b.Damages())
+	delivered(t, b, 20)
+	require.EqualValues(t, 21, seqOf(put(t, b, "birch", "next")))
+}
+
+// TestDamageToHistoryIsNoLoss: what was written is not called lost.
+func TestDamageToHistoryIsNoLoss(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, Options{Dir: dir})
+	in, c := consumeInto(t, b)
+	store(t, b, 20)
+	require.NoError(t, c.Ack(in.await(t, 20)[:10]...))
+	require.NoError(t, b.Close(t.Context()))
+	edit(t, blockOf(dir, "INGEST_birch", 1), func(d []byte) []byte { d[len(d)/4+100] ^= 1; return d })
+	b = start(t, Options{Dir: dir})
+	require.Zero(t, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
+	found := b.Damages()
+	require.Len(t, found, 1)
+	require.EqualValues(t, 1, found[0].History)
+	require.Zero(t, found[0].Lost)
+	delivered(t, b, 10)
+}
+
+// TestDamageToWhatDescribesAQueue: its description, its index, the ledger and the
+// note of what was stored last. No chunk is lost with them.
+func TestDamageToWhatDescribesAQueue(t *testing.T) {
+	for _, file := range []string{"jetstream/$G/streams/INGEST_birch/meta.inf", "jetstream/$G/streams/INGEST_birch/meta.sum",
+		"jetstream/$G/streams/INGEST_birch/msgs/index.db", "acks/birch.acks", "acks/INGEST_birch.mark"} {
+		for how, change := range map[string]func([]byte) []byte{
+			"flipped": func(d []byte) []byte { d[len(d)/3] ^= 0x40; return d },
+			"zeroed":  func(d []byte) []byte { return make([]byte, len(d)) },
+			"empty":   func([]byte) []byte { return nil },
+		} {
+			t.Run(filepath.Base(file)+" "+how, func(t *testing.T) {
+				dir := t.TempDir()
+				b := start(t, Options{Dir: dir, DefaultBudget: 1 << 30})
+				want := store(t, b, 30)
+				first := b.queue("birch").position(1)
+				put(t, b, "cedar", "untouched")
+				require.NoError(t, b.Close(t.Context()))
+				edit(t, filepath.Join(dir, file), change)
+
+				b = start(t, Options{Dir: dir, DefaultBudget: 1 << 30})
+				require.NoError(t, statusOf(t, b, "birch").Err)
+				require.Equal(t, first, b.queue("birch").position(1), "readers' positions stay good")
+				require.Zero(t, testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch")))
+				for seq, body := range delivered(t, b, 30) {
+					require.Equal(t, want[seq-1], body)
+				}
+				require.EqualValues(t, 31, seqOf(put(t, b, "birch", "next")))
+				require.NoError(t, statusOf(t, b, "cedar").Err)
+			})
+		}
+	}
+}
+
+// TestDamagedLedgerKeepsWhatIsWholeOfIt: a record that is not whole does not end
+// what is read of it.
+func TestDamagedLedgerKeepsWhatIsWholeOfIt(t *testing.T) {
+	dir, log := t.TempDir(), &logBook{}
+	b := start(t, Options{Dir: dir})
+	in, c := consumeInto(t, b)
+	store(t, b, 20)
+	for _, d := range in.await(t, 20) {
+		require.NoError(t, c.Ack(d))
+	}
+	require.NoError(t, b.Close(t.Context()))
+	edit(t, filepath.Join(dir, "acks", "birch.acks"), func(d []byte) []byte { d[28+5*20+3] ^= 1; return d })
+	b = start(t, Options{Dir: dir, Logger: log.logger()})
+	require.Equal(t, []uint64{6}, slices.Collect(keys(delivered(t, b, 1))))
+	require.Contains(t, log.text(), "the record of what was written is damaged")
+	require.Equal(t, mq.StoreAcknowledgments, b.Damages()[0].Store)
+	require.FileExists(t, b.Damages()[0].Files[0].Copy)
+}
+
+func keys(m map[uint64]string) func(func(uint64) bool) {
+	return func(yield func(uint64) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// TestDamagedDeadLetters: those that are whole are kept, and the lost are told.
+func TestDamagedDeadLetters(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, Options{Dir: dir})
+	for n := range 50 {
+		require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", fmt.Sprint("row ", n))))
+	}
+	require.NoError(t, b.Close(t.Context()))
+	edit(t, blockOf(dir, "DLQ_birch", 1), func(d []byte) []byte { d[len(d)/2] ^= 1; d[len(d)-3] ^= 1; return d })
+	b = start(t, Options{Dir: dir})
+	require.EqualValues(t, 48, statusOf(t, b, "birch").DeadLetters)
+	require.EqualValues(t, 2, testutil.ToFloat64(b.metrics.lostLetters.WithLabelValues("birch")))
+	require.Equal(t, mq.StoreDeadLetters, b.Damages()[0].Store)
+	require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "more")))
+}
+
+// TestDamageWhileRunning: files in use are looked at before they are read, and by
+// themselves; what is behind the damage still comes.
+func TestDamageWhileRunning(t *testing.T) {
+	dir, log := t.TempDir(), &logBook{}
+	b := start(t, Options{Dir: dir, Logger: log.logger(), WatchInterval: 10 * time.Millisecond, repairEvery: 10 * time.Millisecond, scrubEvery: 20 * time.Millisecond})
+	want := store(t, b, 100)
+	// A record's length: the server would cut off all that follows.
+	edit(t, blockOf(dir, "INGEST_birch", 1), func(d []byte) []byte {
+		at := len(d) / 100 * 40
+		for i := range 64 {
+			d[at+i] ^= 0x55
+		}
+		return d
+	})
+	got := map[uint64]string{}
+	in, _ := consumeInto(t, b)
+	require.Eventually(t, func() bool {
+		for _, d := range in.list() {
+			got[seqOf(d.Position())] = string(d.Chunk().Body)
+		}
+		lost := testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch"))
+		return lost > 0 && len(got)+int(lost) == 100
+	}, 30*time.Second, 10*time.Millisecond, "%s", log.text())
+	require.GreaterOrEqual(t, len(got), 98)
+	for seq, body := range got {
+		require.Equal(t, want[seq-1], body)
+	}
+	require.Contains(t, log.text(), "damage on disk")
+	require.EqualValues(t, 101, seqOf(put(t, b, "birch", "next")))
+}
