@@ -23,11 +23,23 @@ want() { # command, Debian package
 }
 want chromium chromium
 want nginx nginx-light
+want redis-server redis-server
+want valkey-server valkey-server
 
 if [ -n "$missing" ]; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         say "installing$missing"
         apt-get update -qq
+        # Debian 12 has Valkey in its backports only.
+        case "$missing" in *valkey*)
+            if ! apt-cache show valkey-server >/dev/null 2>&1; then
+                say "adding the backports of this release"
+                release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+                sed "s/^Suites:.*/Suites: $release-backports/;/^\$/q" /etc/apt/sources.list.d/debian.sources \
+                    >/etc/apt/sources.list.d/backports.sources
+                apt-get update -qq
+            fi ;;
+        esac
         # shellcheck disable=SC2086
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing libc6-dev ca-certificates >/dev/null
     else
@@ -40,5 +52,6 @@ fi
 # where a clickhouse is installed.
 ./scripts/fetch-clickhouse.sh >/dev/null
 ./scripts/fetch-demo-data.sh >/dev/null
+./scripts/fetch-dynalite.sh >/dev/null
 say "fetching Go modules"
 go mod download

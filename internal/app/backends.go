@@ -18,6 +18,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/coord"
 	localcoord "github.com/wavehouse/wavehouse/internal/coord/local"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/dedupe/dynamo"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
@@ -60,12 +61,25 @@ func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Regi
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
 	b.queue, b.cache, b.notices = queue, results, localnotice.New()
-	b.dedupe = pebble.New(pebble.Options{
-		Dir: filepath.Join(c.DataDir, "pebble"), Lease: c.Dedupe.Lease, Logger: component(logger, "dedupe"), Metrics: metrics,
-	})
+	if b.dedupe, err = openDedupe(c, component(logger, "dedupe"), metrics); err != nil {
+		return b, err
+	}
 	b.coord = localcoord.New()
 	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close, b.coord.Close)
 	return b, nil
+}
+
+// openDedupe makes the store of seen ids and asks nobody yet.
+func openDedupe(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (dedupe.Store, error) {
+	if d := c.Dedupe.DynamoDB; c.Dedupe.Backend == "dynamodb" {
+		return dynamo.New(context.Background(), dynamo.Options{
+			Table: d.Table, Region: d.Region, Endpoint: d.Endpoint, CreateTable: d.CreateTable,
+			Lease: c.Dedupe.Lease, Logger: logger, Metrics: metrics,
+		})
+	}
+	return pebble.New(pebble.Options{
+		Dir: filepath.Join(c.DataDir, "pebble"), Lease: c.Dedupe.Lease, Logger: logger, Metrics: metrics,
+	}), nil
 }
 
 // remembers refuses a queue that may have forgotten a message when a retry, which

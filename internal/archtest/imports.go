@@ -29,10 +29,14 @@ type owner struct {
 }
 
 var owners = []owner{
-	{"github.com/nats-io/", []string{"internal/mq/"},
-		"only mq/* may know NATS, so that the queue can be replaced behind its contract"},
+	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv"},
+		"only mq/* may know NATS, and natskv and nats of other contracts, so that it can be replaced behind them"},
 	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},
+	{"github.com/aws/", []string{"internal/dedupe/dynamo"},
+		"only dedupe/dynamo may know AWS, so that the store of ids can be replaced behind its contract"},
+	{"github.com/redis/", []string{"internal/cache/redis"},
+		"only cache/redis may know Redis, so that the cache can be replaced behind its contract"},
 	{"github.com/ClickHouse/", []string{"internal/clickhouse"},
 		"connections to ClickHouse come from the pools of internal/clickhouse, which bound and classify them"},
 	{"github.com/go-chi/", []string{"internal/api"},

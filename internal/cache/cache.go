@@ -56,8 +56,29 @@ type Key struct {
 // Ticket remembers what a result of the key may know. It is opaque to callers.
 type Ticket struct {
 	Key Key
-	// Seen counts what was invalidated before the ticket was taken.
+	// Seen counts what this process invalidated before the ticket was taken.
 	Seen uint64
+	// Store is for a store that processes share: what it knew then. It is zero
+	// when the store was out of reach.
+	Store Moment
+	// Taken is when, where Store is zero.
+	Taken time.Time
+}
+
+// Moment is one in the life of a shared store's versions.
+type Moment struct {
+	// Epoch and Life name the versions; under other names nothing is known.
+	Epoch, Life string
+	// Count is how many invalidations they knew.
+	Count int64
+}
+
+// Leader is a Cache through which processes ask a question once.
+type Leader interface {
+	// Lead is Lookup by someone who is about to ask ClickHouse. It waits while
+	// another process asks the same. Whoever gets no value asks, and calls done
+	// once the answer is filled or there is none.
+	Lead(ctx context.Context, key Key) (value *Value, ticket Ticket, done func())
 }
 
 // KeyWriter hashes the parts of a question.

@@ -203,7 +203,8 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 		c.cancel()
 	}()
 	// Whoever was before may have finished between our look and our start.
-	value, ticket := r.cache.Lookup(ctx, q.Key)
+	value, ticket, done := r.enter(ctx, q.Key)
+	defer done()
 	if value != nil {
 		c.value, c.outcome = value, Hit
 		return
@@ -216,6 +217,15 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 	}
 	c.value = NewValue(body, contentType, deps.Tables)
 	r.keep(ctx, ticket, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
+}
+
+// enter looks whether the question is still to be asked, of other processes too.
+func (r *Reads) enter(ctx context.Context, key Key) (value *Value, ticket Ticket, done func()) {
+	if leader, ok := r.cache.(Leader); ok {
+		return leader.Lead(ctx, key)
+	}
+	value, ticket = r.cache.Lookup(ctx, key)
+	return value, ticket, func() {}
 }
 
 // keep files the value. It happens before the call ends, so that who comes

@@ -1,10 +1,13 @@
 package config
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // missing lists the backends that can be named but are not part of this version,
 // by the section of their own keys: "<layer>.<backend>".
-var missing = []string{"mq.nats", "cache.redis", "dedupe.dynamodb", "coord.nats"}
+var missing = []string{"mq.nats", "cache.redis", "coord.nats"}
 
 // unused is something that was set for a backend. what names it and its place.
 type unused struct{ what, section string }
@@ -49,19 +52,49 @@ func (l *loader) backends() {
 	if nats && api && c.Cache.Backend == "local" {
 		l.warnf("cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")
 	}
+	l.dedupe(nats)
 	l.unusedSections()
+}
+
+// dedupe holds the store of seen ids against the queue: ids that several
+// processes ask for are in a store that they share.
+func (l *loader) dedupe(shared bool) {
+	switch d := l.config.Dedupe; d.Backend {
+	case "pebble":
+		if shared && !d.Pebble.SingleReplica {
+			l.faultf("dedupe.backend: pebble keeps the ids of one process, and several may share the queue: choose another, or set dedupe.pebble.single_replica where there is only this one")
+		}
+	case "dynamodb":
+		if d.DynamoDB.Table == "" {
+			l.faultf("dedupe.dynamodb.table: required; name the table of seen ids")
+		}
+		if d.DynamoDB.CreateTable && d.DynamoDB.Endpoint == "" {
+			l.faultf("dedupe.dynamodb.create_table: it is for development, with a dedupe.dynamodb.endpoint; make the table beforehand")
+		}
+	}
 }
 
 // selected reports whether the backend of a section is the one of its layer.
 func (l *loader) selected(section string) bool {
-	layer, backend, _ := strings.Cut(section, ".")
+	layer, rest, _ := strings.Cut(section, ".")
+	backend, _, _ := strings.Cut(rest, ".")
 	return l.keys.Text(l.config, layer+".backend") == backend
+}
+
+// ofBackend reports whether a key is one of a backend's own: "<layer>.<backend>.…".
+func (l *loader) ofBackend(key string) bool {
+	layer, rest, _ := strings.Cut(key, ".")
+	backend, _, below := strings.Cut(rest, ".")
+	f, ok := l.keys.Lookup(layer + ".backend")
+	return ok && below && slices.Contains(f.OneOf, backend)
 }
 
 // unusedSections warns of settings beside another backend than the selected.
 func (l *loader) unusedSections() {
-	if _, set := l.config.sources["cache.local.max_bytes"]; set {
-		l.unused = append(l.unused, unused{"cache.local.max_bytes", "cache.local"})
+	for _, f := range l.keys {
+		if l.ofBackend(f.Key) && l.keys.Text(l.config, f.Key) != l.keys.Text(Default(), f.Key) {
+			l.unused = append(l.unused, unused{f.Key, f.Key[:strings.LastIndex(f.Key, ".")]})
+		}
 	}
 	for _, u := range l.unused {
 		if layer, _, _ := strings.Cut(u.section, "."); !l.selected(u.section) {

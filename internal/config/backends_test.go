@@ -10,10 +10,9 @@ import (
 func TestBackendsThisVersionLacks(t *testing.T) {
 	inDir(t)
 	for env, want := range map[string]string{
-		"WH_MQ_BACKEND=nats":         "mq.backend: this version has no nats backend yet; use embedded",
-		"WH_CACHE_BACKEND=redis":     "cache.backend: this version has no redis backend yet; use local",
-		"WH_DEDUPE_BACKEND=dynamodb": "dedupe.backend: this version has no dynamodb backend yet; use pebble",
-		"WH_COORD_BACKEND=nats":      "coord.backend: this version has no nats backend yet; use local",
+		"WH_MQ_BACKEND=nats":     "mq.backend: this version has no nats backend yet; use embedded",
+		"WH_CACHE_BACKEND=redis": "cache.backend: this version has no redis backend yet; use local",
+		"WH_COORD_BACKEND=nats":  "coord.backend: this version has no nats backend yet; use local",
 	} {
 		assert.Contains(t, faultsOf(t, []string{dirSet, env}, nil), want)
 	}
@@ -30,6 +29,9 @@ func TestRolesAndBackendsThatCannotWork(t *testing.T) {
 		{[]string{"WH_ROLES=api,ingest"}, "roles: the embedded queue lives in one process"},
 		{[]string{"WH_ROLES=sweeper"}, "roles: the embedded queue lives in one process"},
 		{[]string{"WH_MQ_BACKEND=nats", "WH_ROLES=sweeper"}, "roles: sweeper alone has nothing to do on nats"},
+		{[]string{"WH_MQ_BACKEND=nats"}, "dedupe.backend: pebble keeps the ids of one process"},
+		{[]string{"WH_DEDUPE_BACKEND=dynamodb"}, "dedupe.dynamodb.table: required"},
+		{[]string{"WH_DEDUPE_BACKEND=dynamodb", "WH_DEDUPE_DYNAMODB_CREATE_TABLE=true"}, "dedupe.dynamodb.create_table: it is for development"},
 		{[]string{"WH_MQ_BACKEND=nats"}, "coord.backend: ingest on nats shares its work through leases"},
 	} {
 		found := false
@@ -50,11 +52,24 @@ func TestSectionsOfOtherBackendsWarn(t *testing.T) {
 	assert.ElementsMatch(t, []string{
 		`config.yaml:2: mq.nats is not used: mq.backend is "embedded"`,
 		`config.yaml:5: cache.redis is not used: cache.backend is "local"`,
-		`WH_DEDUPE_DYNAMODB_TABLE is not used: dedupe.backend is "pebble"`,
+		`dedupe.dynamodb.table is not used: dedupe.backend is "pebble"`,
 		`WH_COORD_NATS_URL is not used: coord.backend is "local"`,
 	}, warnings)
 
 	_, warnings, _ = Load([]string{dirSet, "WH_CACHE_LOCAL_MAX_BYTES=8MiB", "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDR=x"}, nil)
 	assert.Contains(t, warnings, `cache.local.max_bytes is not used: cache.backend is "redis"`)
 	assert.NotContains(t, warnings, `WH_CACHE_REDIS_ADDR is not used: cache.backend is "redis"`)
+}
+
+func TestTheStoreOfIdsIsHeldAgainstTheQueue(t *testing.T) {
+	inDir(t)
+	const refusal = "dedupe.backend: pebble keeps the ids of one process, and several may share the queue: choose another, or set dedupe.pebble.single_replica where there is only this one"
+	assert.Contains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats"}, nil), refusal)
+	assert.NotContains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_DEDUPE_PEBBLE_SINGLE_REPLICA=true"}, nil), refusal)
+	assert.NotContains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_DEDUPE_BACKEND=dynamodb", "WH_DEDUPE_DYNAMODB_TABLE=ids"}, nil), refusal)
+	c, _, err := Load([]string{
+		dirSet, "WH_DEDUPE_BACKEND=dynamodb", "WH_DEDUPE_DYNAMODB_TABLE=ids", "WH_DEDUPE_DYNAMODB_ENDPOINT=http://127.0.0.1:1", "WH_DEDUPE_DYNAMODB_CREATE_TABLE=true",
+	}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, DedupeDynamoDB{Table: "ids", Endpoint: "http://127.0.0.1:1", CreateTable: true}, c.Dedupe.DynamoDB)
 }

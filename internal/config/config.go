@@ -75,8 +75,23 @@ type CacheLocal struct {
 
 // Dedupe selects the store of seen ids.
 type Dedupe struct {
-	Backend string        `json:"backend"`
-	Lease   time.Duration `json:"lease"`
+	Backend  string         `json:"backend"`
+	Lease    time.Duration  `json:"lease"`
+	Pebble   DedupePebble   `json:"pebble"`
+	DynamoDB DedupeDynamoDB `json:"dynamodb"`
+}
+
+// DedupePebble is the store in files of the process.
+type DedupePebble struct {
+	SingleReplica bool `json:"single_replica"`
+}
+
+// DedupeDynamoDB is the store in a table of DynamoDB.
+type DedupeDynamoDB struct {
+	Table       string `json:"table"`
+	Region      string `json:"region"`   // "" is the environment's
+	Endpoint    string `json:"endpoint"` // "" is AWS's
+	CreateTable bool   `json:"create_table"`
 }
 
 // Coord selects where leases are held.

@@ -18,7 +18,9 @@ type Membership struct {
 	// sorted.
 	Members []string
 	// Changes yields the members again after each change; a reader that is
-	// late sees the latest only. It is closed when the membership ends.
+	// late sees the latest only. It is closed when the membership ends: with ctx,
+	// at Close, or since it could not be renewed, before others stop counting this
+	// process. Who still wants it then joins again.
 	Changes <-chan []string
 }
 

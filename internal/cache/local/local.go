@@ -37,7 +37,7 @@ type Cache struct {
 	largest  int
 	now      func() time.Time
 	store    *otter.Cache[cache.Key, *entry]
-	versions *versions
+	versions *cache.Versions
 }
 
 // entry is a value and what it is good for.
@@ -70,7 +70,7 @@ func New(o Options) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of %d bytes: %w", o.MaxBytes, err)
 	}
-	c := &Cache{largest: int(o.MaxBytes / largestShare), now: o.Now, store: store, versions: newVersions()}
+	c := &Cache{largest: int(o.MaxBytes / largestShare), now: o.Now, store: store, versions: cache.NewVersions()}
 	c.register(o.Metrics)
 	return c, nil
 }
@@ -89,12 +89,12 @@ func (c *Cache) Close(context.Context) error {
 
 // Lookup implements cache.Cache.
 func (c *Cache) Lookup(_ context.Context, key cache.Key) (*cache.Value, cache.Ticket) {
-	ticket := cache.Ticket{Key: key, Seen: c.versions.now()}
+	ticket := cache.Ticket{Key: key, Seen: c.versions.Now()}
 	e, ok := c.store.GetIfPresent(key)
 	if !ok {
 		return nil, ticket
 	}
-	if c.now().Before(e.expires) && c.versions.current(key.Tenant, e.seen, e.value.Tables) {
+	if c.now().Before(e.expires) && c.versions.Current(key.Tenant, e.seen, e.value.Tables) {
 		return e.value, ticket
 	}
 	c.drop(key, e)
@@ -113,7 +113,7 @@ func (c *Cache) drop(key cache.Key, old *entry) {
 
 // Current implements cache.Cache.
 func (c *Cache) Current(_ context.Context, ticket cache.Ticket, tables []string) bool {
-	return c.versions.current(ticket.Key.Tenant, ticket.Seen, tables)
+	return c.versions.Current(ticket.Key.Tenant, ticket.Seen, tables)
 }
 
 // Fill implements cache.Cache.
@@ -133,14 +133,14 @@ func (c *Cache) Fill(ctx context.Context, ticket cache.Ticket, value *cache.Valu
 // Invalidate implements cache.Cache. It never fails.
 func (c *Cache) Invalidate(_ context.Context, ids []tenant.ID, tables []string) error {
 	if len(tables) > 0 {
-		c.versions.mark(ids, tables)
+		c.versions.Mark(ids, tables)
 	}
 	return nil
 }
 
 // InvalidateTenants implements cache.Cache. It never fails.
 func (c *Cache) InvalidateTenants(_ context.Context, ids []tenant.ID) error {
-	c.versions.mark(ids, nil)
+	c.versions.Mark(ids, nil)
 	return nil
 }
 

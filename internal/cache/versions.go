@@ -1,4 +1,4 @@
-package local
+package cache
 
 import (
 	"sync"
@@ -10,9 +10,10 @@ import (
 // maxMarks bounds the tables of one tenant that are remembered one by one.
 const maxMarks = 4096
 
-// versions remember when each table was written last. Moments are counts of
-// invalidations: what was read at a moment is current while no mark is later.
-type versions struct {
+// Versions remember what this process told of writes: when each table was
+// written last. Moments are counts of invalidations: what was read at a moment is
+// current while no mark is later.
+type Versions struct {
 	clock atomic.Uint64
 
 	mu      sync.RWMutex
@@ -25,13 +26,14 @@ type marks struct {
 	tables map[string]uint64
 }
 
-func newVersions() *versions { return &versions{tenants: map[tenant.ID]*marks{}} }
+// NewVersions makes Versions that know of no write.
+func NewVersions() *Versions { return &Versions{tenants: map[tenant.ID]*marks{}} }
 
-// now is the moment up to which writes are known.
-func (v *versions) now() uint64 { return v.clock.Load() }
+// Now is the moment up to which writes are known.
+func (v *Versions) Now() uint64 { return v.clock.Load() }
 
-// current reports whether nothing was written to the tables after the moment.
-func (v *versions) current(id tenant.ID, moment uint64, tables []string) bool {
+// Current reports whether nothing was written to the tables after the moment.
+func (v *Versions) Current(id tenant.ID, moment uint64, tables []string) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	m := v.tenants[id]
@@ -49,9 +51,9 @@ func (v *versions) current(id tenant.ID, moment uint64, tables []string) bool {
 	return true
 }
 
-// mark notes a write to the tables, all of them for nil. The count goes up first:
+// Mark notes a write to the tables, all of them for nil. The count goes up first:
 // a reader that still takes the earlier moment may have read before the write.
-func (v *versions) mark(ids []tenant.ID, tables []string) {
+func (v *Versions) Mark(ids []tenant.ID, tables []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	moment := v.clock.Add(1)
@@ -67,7 +69,7 @@ func (v *versions) mark(ids []tenant.ID, tables []string) {
 	}
 }
 
-func (v *versions) of(id tenant.ID) *marks {
+func (v *Versions) of(id tenant.ID) *marks {
 	m := v.tenants[id]
 	if m == nil {
 		m = &marks{tables: map[string]uint64{}}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package redistest
+
+import "syscall"
+
+// attributes leaves a Ctrl-C to the tests.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

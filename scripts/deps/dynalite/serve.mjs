@@ -1,0 +1,9 @@
+// Runs dynalite in memory on a free port of the loopback until its standard input
+// is closed. Its first line is the port.
+import { createRequire } from 'node:module'
+
+const dynalite = createRequire(process.argv[2] + '/')('dynalite')
+const server = dynalite({ createTableMs: 20, deleteTableMs: 20, updateTableMs: 20 })
+server.listen(0, '127.0.0.1', () => console.log(server.address().port))
+process.stdin.resume()
+process.stdin.on('end', () => process.exit(0))
