@@ -109,7 +109,7 @@ func (s *letterStore) Get(ctx context.Context, id string) (letter mq.DeadLetter,
 
 // Discard implements mq.DeadLetterStore.
 func (s *letterStore) Discard(ctx context.Context, ids ...string) (int, error) {
-	return s.discard(ctx, func(ctx context.Context, l *jetstream.Letters) (int, error) { return l.Discard(ctx, ids...) })
+	return s.discard(ctx, func(ctx context.Context, l *jetstream.Letters) (int, error) { return l.Discard(ctx, s.t, ids...) })
 }
 
 // DiscardThrough implements mq.DeadLetterStore.

@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,6 +16,8 @@ import (
 type Outcome struct {
 	// Seq is its sequence in the stream.
 	Seq uint64
+	// Stream is where.
+	Stream string
 	// Duplicate says that it was stored before, and not again.
 	Duplicate bool
 	// Err wraps an error of mq when it is not known to be stored.
@@ -30,13 +33,17 @@ type serverError struct {
 
 func (e *serverError) Error() string { return e.Description + " (" + strconv.Itoa(e.Code) + ")" }
 
+// ErrNoStream says that no stream took the message, or none has a leader.
+var ErrNoStream = errors.New("no stream takes it")
+
 // parseAnswer reads what the server says of a message.
 func parseAnswer(m *nats.Msg) Outcome {
 	if m.Header.Get("Status") == "503" && len(m.Data) == 0 {
-		return Outcome{Err: fmt.Errorf("%w: no stream takes it", mq.ErrUnavailable)}
+		return Outcome{Err: fmt.Errorf("%w: %w", mq.ErrUnavailable, ErrNoStream)}
 	}
 	var a struct {
 		Error     *serverError `json:"error"`
+		Stream    string       `json:"stream"`
 		Seq       uint64       `json:"seq"`
 		Duplicate bool         `json:"duplicate"`
 	}
@@ -49,7 +56,7 @@ func parseAnswer(m *nats.Msg) Outcome {
 	case a.Seq == 0:
 		return Outcome{Err: fmt.Errorf("%w: answer without a sequence", mq.ErrOutcomeUnknown)}
 	}
-	return Outcome{Seq: a.Seq, Duplicate: a.Duplicate}
+	return Outcome{Seq: a.Seq, Stream: a.Stream, Duplicate: a.Duplicate}
 }
 
 // Codes of the server for a message that it did not store.

@@ -42,10 +42,13 @@ type LettersOptions struct {
 	JS    jetstream.JetStream
 	Reads *Reader
 	Send  Sender
-	// Stream exists when letters are first parked or read, and takes batches.
+	// Stream exists when letters are first parked or read.
 	Stream string
 	// Prefix is what the letters' subjects begin with.
 	Prefix string
+	// Shared says that the stream has the letters of many tenants, that other
+	// processes use it too, and that nobody may purge it.
+	Shared bool
 	// MaxPayload is what the server takes for a message.
 	MaxPayload func() int64
 	// Timeout bounds the wait for the answer to a batch.

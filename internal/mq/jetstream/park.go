@@ -39,8 +39,10 @@ func (l *Letters) Park(ctx context.Context, letters []mq.DeadLetter) (parked, dr
 		if err := l.roomFor(letters, before.State.Bytes, most); err != nil {
 			return err
 		}
-		parked, err = l.store(ctx, letters, most)
-		dropped = l.dropped(ctx, before.State.Msgs+parked)
+		parked, err = l.store(ctx, letters, most, batchSize(before.Config.AllowAtomicPublish))
+		if !l.Shared { // else what is missing may be discarded
+			dropped = l.dropped(ctx, before.State.Msgs+parked)
+		}
 		return err
 	})
 	return parked, dropped, err
@@ -85,10 +87,19 @@ func MaxChunk(maxPayload int64) int {
 	return int(min(mq.MaxChunkBytes, maxPayload-letterReserve))
 }
 
+// batchSize is how many letters are stored together, one where the stream takes no
+// batches.
+func batchSize(batches bool) int {
+	if batches {
+		return parkBatch
+	}
+	return 1
+}
+
 // store stores letters in batches, one after the other.
-func (l *Letters) store(ctx context.Context, letters []mq.DeadLetter, most int64) (parked uint64, err error) {
+func (l *Letters) store(ctx context.Context, letters []mq.DeadLetter, most int64, size int) (parked uint64, err error) {
 	for len(letters) > 0 {
-		batch, err := l.nextBatch(letters, most)
+		batch, err := l.nextBatch(letters[:min(size, len(letters))], most)
 		if err != nil {
 			return parked, err
 		}
@@ -105,7 +116,7 @@ func (l *Letters) store(ctx context.Context, letters []mq.DeadLetter, most int64
 func (l *Letters) nextBatch(letters []mq.DeadLetter, most int64) ([]*nats.Msg, error) {
 	var batch []*nats.Msg
 	var bytes int64
-	for i := range letters[:min(parkBatch, len(letters))] {
+	for i := range letters {
 		if letters[i].At.IsZero() {
 			letters[i].At = l.Now()
 		}

@@ -78,6 +78,7 @@ func Run(t *testing.T, f Factory, has Capabilities, skips int) {
 	for _, c := range allCases() {
 		if c.needs != nil && !c.needs(has) {
 			skipped++
+			t.Log("ruled out by capabilities:", c.name)
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) { c.run(t, f(t, cmp.Or(c.ackWait, longWait))) })

@@ -1,0 +1,276 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/wavehouse/wavehouse/internal/coord"
+	"github.com/wavehouse/wavehouse/internal/mq"
+)
+
+// group is the membership of the processes that deliver.
+const group = "ingest"
+
+// joinPause is between attempts to join the group.
+const joinPause = time.Second
+
+// consumption delivers the shards of this process.
+type consumption struct {
+	b    *Broker
+	work mq.Work
+	ctx  context.Context
+	// cancel ends the membership and every shard.
+	cancel context.CancelFunc
+	failed chan error
+	// managed ends when no shard is assigned or revoked any more.
+	managed chan struct{}
+	ending  sync.Once
+
+	mu      sync.Mutex
+	shards  map[place]*shard
+	members int
+	// former are shards that were stopped with deliveries at the worker.
+	former []*shard
+}
+
+// AckWait implements mq.Consumer: the shortest of the durables.
+func (b *Broker) AckWait() time.Duration { return time.Duration(b.watch.ackWait.Load()) }
+
+// Consume implements mq.Consumer. A consumption that was stopped hands back what
+// it left.
+func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error) {
+	if err := b.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer b.life.Leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), shards: map[place]*shard{}}
+	c.ctx, c.cancel = context.WithCancel(b.life.Context())
+	b.mu.Lock()
+	before := b.consumer
+	if before != nil && before.ctx.Err() == nil {
+		b.mu.Unlock()
+		c.cancel()
+		return nil, fmt.Errorf("consume: a consumption runs already")
+	}
+	b.consumer = c
+	b.mu.Unlock()
+	if before != nil {
+		before.handBack()
+	}
+	go c.manage()
+	return c, nil
+}
+
+// manage joins the group and keeps the shards that fall to this process.
+func (c *consumption) manage() {
+	defer close(c.managed)
+	for c.ctx.Err() == nil {
+		m, err := c.b.o.Group.Members(c.ctx, group)
+		if err != nil {
+			if c.ctx.Err() == nil {
+				c.b.log.Warn("cannot join the processes that share the queue", "error", err)
+			}
+			pause(c.ctx, joinPause)
+			continue
+		}
+		c.member(m)
+		if c.ctx.Err() == nil {
+			c.b.log.Warn("this process no longer shares the queue; it joins again")
+			c.settle("", nil)
+			pause(c.ctx, joinPause)
+		}
+	}
+}
+
+// member keeps its part of the shards until the membership ends.
+func (c *consumption) member(m coord.Membership) {
+	c.settle(m.Self, m.Members)
+	for {
+		select {
+		case members, ok := <-m.Changes:
+			if !ok {
+				return
+			}
+			c.settle(m.Self, members)
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// settle lets go of shards that are another's and takes those that fall to self.
+func (c *consumption) settle(self string, members []string) {
+	owners := c.b.o.share(members, places(c.b.o.Partitions, c.b.o.Shards))
+	mine := func(at place) bool { return self != "" && slices.Contains(members, self) && owners[at] == self }
+	c.mu.Lock()
+	c.members = len(members)
+	var lose []*shard
+	for at, s := range c.shards {
+		if !mine(at) {
+			lose = append(lose, s)
+		}
+	}
+	c.mu.Unlock()
+	var revoking sync.WaitGroup
+	for _, s := range lose {
+		revoking.Go(func() { c.revoke(s) })
+	}
+	revoking.Wait()
+	for _, at := range places(c.b.o.Partitions, c.b.o.Shards) {
+		if mine(at) {
+			c.assign(at)
+		}
+	}
+	if len(lose) > 0 {
+		c.b.metrics.handovers.Add(float64(len(lose)))
+		c.b.log.Info("shards of the queue are handed over", "shards", len(lose), "members", len(members))
+	}
+}
+
+// assign takes a shard unless it is this process's already.
+func (c *consumption) assign(at place) {
+	c.mu.Lock()
+	if c.shards[at] != nil || c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return
+	}
+	s := newShard(c, at, c.b.nextTerm())
+	c.shards[at] = s
+	c.mu.Unlock()
+	c.work.Assigned(s.name())
+	s.run()
+}
+
+func (b *Broker) nextTerm() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.terms++
+	return b.terms
+}
+
+// revoke lets go of a shard: nothing more is fetched, the worker ends what it has,
+// what it has not is handed back, and the pin with it.
+func (c *consumption) revoke(s *shard) {
+	s.cancel()
+	c.mu.Lock()
+	delete(c.shards, s.at)
+	c.mu.Unlock()
+	c.work.Revoked(s.name())
+	s.tasks.Wait()
+	s.lost.Store(true)
+	s.handBack(true)
+	s.unpin()
+}
+
+// share is the part of what is read ahead that one shard may have, in bytes.
+func (c *consumption) share() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maxAhead / max(len(c.shards), 1)
+}
+
+// Shard implements mq.Consumption.
+func (c *consumption) Shard(t mq.Topic) (mq.Shard, bool) {
+	_, at := c.b.of(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, ok := c.shards[at]
+	if !ok {
+		return mq.Shard{}, false
+	}
+	return s.name(), true
+}
+
+// Failed implements mq.Consumption.
+func (c *consumption) Failed() <-chan error { return c.failed }
+
+// fail reports that delivery ended for good.
+func (c *consumption) fail(err error) {
+	c.ending.Do(func() { c.failed <- err })
+}
+
+// Stop implements mq.Consumption. What the worker has may still be acknowledged;
+// what it has not goes to whoever has the shard next.
+func (c *consumption) Stop(ctx context.Context) error {
+	c.ending.Do(func() {})
+	return c.end(ctx, nil)
+}
+
+// end stops every shard and waits for them until ctx ends. It reports failure
+// unless that is nil or the consumption has ended before.
+func (c *consumption) end(ctx context.Context, failure error) error {
+	if failure != nil {
+		c.fail(failure)
+	}
+	c.cancel()
+	select {
+	case <-c.managed:
+	case <-ctx.Done():
+		return fmt.Errorf("stop delivery: %w", ctx.Err())
+	}
+	c.mu.Lock()
+	var all []*shard
+	for _, s := range c.shards {
+		all = append(all, s)
+	}
+	c.mu.Unlock()
+	for _, s := range all {
+		if err := s.stop(ctx); err != nil {
+			return fmt.Errorf("stop delivery: %w", err)
+		}
+	}
+	c.mu.Lock()
+	c.former = append(c.former, all...)
+	c.shards = map[place]*shard{}
+	c.mu.Unlock()
+	letGo(all, false)
+	return nil
+}
+
+// letGo hands back what shards have, and their pins.
+func letGo(all []*shard, delivered bool) {
+	var going sync.WaitGroup
+	for _, s := range all {
+		going.Go(func() {
+			s.handBack(delivered)
+			if !delivered {
+				s.unpin()
+			}
+		})
+	}
+	going.Wait()
+}
+
+// handBack gives back what the worker had when it was stopped and has not ended.
+func (c *consumption) handBack() {
+	c.mu.Lock()
+	former := c.former
+	c.former = nil
+	c.mu.Unlock()
+	letGo(former, true)
+}
+
+// pullAgain has every shard ask again, as requests are lost with a connection.
+func (c *consumption) pullAgain() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.shards {
+		s.pull.again(time.Now())
+	}
+}
+
+// counts tells of shards, members and chunks that are held.
+func (c *consumption) counts() (owned, members, held int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.shards {
+		held += s.held()
+	}
+	return len(c.shards), c.members, held
+}
