@@ -7,6 +7,7 @@ package notice
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -50,12 +51,24 @@ type Statement struct {
 	Changed bool
 }
 
-// Settings says which settings a process serves from now on.
-type Settings struct {
-	// Instance is the process's instance_id.
-	Instance string
-	// Generation is the same for the same settings of all tenants.
-	Generation string
+// Process says what a process is and which settings it serves. It is told at every
+// adoption, whenever something of it changes, and every few seconds.
+type Process struct {
+	// Instance is the process's instance_id, which another may have too; Run tells
+	// such apart.
+	Instance string    `json:"instance"`
+	Run      string    `json:"run"`
+	Roles    []string  `json:"roles"`
+	Version  string    `json:"version"`
+	Started  time.Time `json:"started"`
+	// Generation is the same for the same settings of all tenants, and Adopted is
+	// when the process took them.
+	Generation string    `json:"generation"`
+	Adopted    time.Time `json:"adopted"`
+	// Shards are those of the queue that it has, sorted.
+	Shards []string `json:"shards,omitempty"`
+	// Left says that it ends.
+	Left bool `json:"left,omitempty"`
 }
 
 // Lost says that any number of notices may be missing before the next one.
@@ -74,7 +87,7 @@ func (w Written) Weight() int {
 func (Statement) Weight() int { return 64 }
 
 // Weight implements Notice.
-func (s Settings) Weight() int { return 64 + len(s.Instance) + len(s.Generation) }
+func (p Process) Weight() int { return 256 + 16*len(p.Shards) }
 
 // Weight implements Notice.
 func (Lost) Weight() int { return 0 }

@@ -3,6 +3,8 @@ package noticetest
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) *Subject) {
 		}
 		heard := listen(s.Buses)
 		start(t, s)
+		meet(t, s, heard)
 		s.Reconnect()
 		for _, h := range heard {
 			h.await(t, notice.Lost{})
@@ -81,6 +84,12 @@ func (e *ear) all() []notice.Notice {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]notice.Notice(nil), e.heard...)
+}
+
+func (e *ear) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard = nil
 }
 
 func (e *ear) await(t *testing.T, n notice.Notice) {
@@ -121,7 +130,8 @@ func start(t *testing.T, s *Subject) {
 func hears(t *testing.T, s *Subject) {
 	ears := listen(s.Buses)
 	start(t, s)
-	last := notice.Settings{Instance: "a", Generation: "7"}
+	meet(t, s, ears)
+	last := notice.Process{Instance: "a", Roles: []string{"api"}, Generation: "7", Shards: []string{"0.1"}}
 	for i, teller := range s.Buses {
 		want := []notice.Notice{notice.Statement{Tenant: "birch", Changed: true}}
 		for n := range 100 {
@@ -136,6 +146,31 @@ func hears(t *testing.T, s *Subject) {
 			require.Eventually(t, func() bool { return len(e.all()) >= before+len(want) }, patience, time.Millisecond)
 			assert.Equal(t, want, e.all()[before:])
 		}
+	}
+}
+
+// meet returns once every process is heard by all. What is told before may get lost.
+func meet(t *testing.T, s *Subject, ears []*ear) {
+	t.Helper()
+	for i, teller := range s.Buses {
+		hello := notice.Process{Instance: "hello", Run: strconv.Itoa(i)}
+		for _, e := range ears {
+			require.Eventually(t, func() bool {
+				teller.Tell(hello)
+				return slices.ContainsFunc(e.all(), func(n notice.Notice) bool { return assert.ObjectsAreEqual(hello, n) })
+			}, patience, 10*time.Millisecond)
+		}
+	}
+	// What is still on its way comes before the last of each.
+	for i, teller := range s.Buses {
+		last := notice.Process{Instance: "last", Run: strconv.Itoa(i)}
+		teller.Tell(last)
+		for _, e := range ears {
+			e.await(t, last)
+		}
+	}
+	for _, e := range ears {
+		e.forget()
 	}
 }
 
@@ -246,10 +281,14 @@ func questions(t *testing.T, s *Subject) {
 	})
 	start(t, s)
 	for i, b := range s.Buses {
-		p, err := b.Progress(t.Context(), pages())
-		require.NoError(t, err)
+		var p notice.Progress
+		require.Eventually(t, func() bool {
+			var err error
+			p, err = b.Progress(t.Context(), pages())
+			return err == nil
+		}, patience, time.Millisecond, "asked by process %d", i)
 		assert.Equal(t, notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, p, "asked by process %d", i)
-		_, err = b.Progress(t.Context(), mq.Topic{Tenant: "birch", Table: "others"})
+		_, err := b.Progress(t.Context(), mq.Topic{Tenant: "birch", Table: "others"})
 		require.ErrorIs(t, err, notice.ErrNoAnswer)
 	}
 }
