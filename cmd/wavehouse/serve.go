@@ -16,9 +16,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
-// cgroupMemory is where a container finds its memory limit.
-const cgroupMemory = "/sys/fs/cgroup/memory.max"
-
 func newServe(t *terminal, build telemetry.Build) *cobra.Command {
 	flags := map[string]*string{}
 	cmd := &cobra.Command{
@@ -67,12 +64,16 @@ func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[st
 	for _, warning := range state {
 		logger.Warn(warning)
 	}
-	limit := app.LimitMemory(cgroupMemory)
-	if limit > 0 {
-		logger.Info("memory limit from the container", "bytes", limit)
+	limit := boot.Limits.Memory
+	if limit == 0 {
+		limit = app.ContainerMemory("/")
 	}
+	if limit > 0 {
+		logger.Info("memory limit", "bytes", limit)
+	}
+	app.LimitMemory(limit)
 	defer runtime.KeepAlive(app.SpareHeap(limit))
-	a, err := app.New(ctx, app.Options{Config: boot, Build: build, Logger: logger})
+	a, err := app.New(ctx, app.Options{Config: boot, Build: build, Logger: logger, Memory: limit})
 	if err != nil {
 		return err
 	}

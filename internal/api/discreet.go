@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -24,19 +25,28 @@ var exceptionName = regexp.MustCompile(`\(([A-Z][A-Z0-9_]+)\)$`)
 // see all of it is told them.
 func (s *Server) discreet(h tenantHandler) tenantHandler {
 	return func(w http.ResponseWriter, r *http.Request, c *request) error {
-		err := blameless(h(w, r, c))
-		var said *clickhouse.Error
-		if err == nil || c.unheld() || !errors.As(err, &said) {
-			return err
-		}
-		p := *problemOf(err)
-		if p.Message != said.Message {
-			return err // it is not what the caller would be told
-		}
-		p.Message = refusalName("query", said.Message)
-		s.Logger.DebugContext(r.Context(), "ClickHouse refused a query", slog.String("message", said.Message))
-		return &p
+		return s.told(r.Context(), c, h(w, r, c), false)
 	}
+}
+
+// told is what the caller of a read is told of its failure. frank tells it in
+// ClickHouse's own words, whoever calls.
+func (s *Server) told(ctx context.Context, c *request, err error, frank bool) error {
+	if frank {
+		return err
+	}
+	err = blameless(err)
+	var said *clickhouse.Error
+	if err == nil || c.unheld() || !errors.As(err, &said) {
+		return err
+	}
+	p := *problemOf(err)
+	if p.Message != said.Message {
+		return err // it is not what the caller would be told
+	}
+	p.Message = refusalName("query", said.Message)
+	s.Logger.DebugContext(ctx, "ClickHouse refused a query", slog.String("message", said.Message))
+	return &p
 }
 
 // accessDenied is ClickHouse's code for a right that its user lacks.

@@ -22,7 +22,7 @@ import (
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	p := problemOf(err)
-	if rec, ok := w.(interface{ Unwrap() http.ResponseWriter }); ok && started(w, rec) {
+	if rec := recorderOf(w); rec != nil && rec.status != 0 {
 		s.Logger.WarnContext(ctx, "answer failed after it had begun", "code", p.Code, "error", err)
 		panic(http.ErrAbortHandler)
 	}
@@ -33,21 +33,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.Logger.WarnContext(ctx, "the ClickHouse user lacks a grant", "message", p.Message)
 	}
 	p.write(w, r)
-}
-
-// started reports whether any wrapper around the connection has sent a status.
-func started(w http.ResponseWriter, unwrapper interface{ Unwrap() http.ResponseWriter }) bool {
-	for {
-		if rec, ok := w.(*recorder); ok {
-			return rec.status != 0
-		}
-		w = unwrapper.Unwrap()
-		next, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			return false
-		}
-		unwrapper = next
-	}
 }
 
 // problemOf translates any error a handler may return.

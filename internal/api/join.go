@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
 )
@@ -47,13 +45,9 @@ func (s *Server) wantsPosition(c *request) (bool, error) {
 
 // answerJoined answers with the position that the rows include. The frontier
 // is read before the query runs: what is written meanwhile can only be in the
-// answer and follow on the stream too, never be in neither.
-func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request, table string, statement clickhouse.Request, mediaType string) error {
-	pool, err := s.Pools.Get(c.tenant)
-	if err != nil {
-		return err
-	}
-	limitTime(statement.Settings, pool)
+// answer and follow on the stream too, never be in neither. An answer that is not
+// held is sent before it is known whether anything was.
+func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request, at *room, table string, q read) error {
 	topic := mq.Topic{Tenant: c.tenant, Table: table}
 	for attempt := 1; ; attempt++ {
 		before, err := s.awaitQuiet(r.Context(), topic)
@@ -61,29 +55,29 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 			return err
 		}
 		started := time.Now()
-		result, contentType, err := s.readRows(r.Context(), c, statement)
+		own, err := s.ask(r.Context(), q.pool, at, q.request)
 		if err != nil {
 			return err
 		}
-		after, err := s.Frontiers.Frontier(r.Context(), topic)
-		if err != nil {
-			return err
+		exact := false
+		if own.rest == nil {
+			after, err := s.Frontiers.Frontier(r.Context(), topic)
+			if err != nil {
+				return err
+			}
+			exact = before.Quiet && after.Quiet && before.Writes == after.Writes
+			if !exact && attempt < joinAttempts && time.Since(started) < joinRepeat {
+				at.letGo()
+				continue
+			}
 		}
-		exact := before.Quiet && after.Quiet && before.Writes == after.Writes
-		if !exact && attempt < joinAttempts && time.Since(started) < joinRepeat {
-			continue
-		}
+		defer own.close()
 		header := w.Header()
 		header.Set("X-Cache", cacheBypass)
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
-		if mediaType == "" {
-			mediaType = contentType
-		}
-		header.Set("Content-Type", mediaType)
-		_, _ = w.Write(result)
-		return nil
+		return s.send(w, r, c, at, own, rendering{media: q.mediaType})
 	}
 }
 
@@ -113,22 +107,4 @@ func (s *Server) awaitQuiet(ctx context.Context, t mq.Topic) (notice.Progress, e
 			return f, ctx.Err()
 		}
 	}
-}
-
-// readRows runs a read and returns ClickHouse's own bytes.
-func (s *Server) readRows(ctx context.Context, c *request, statement clickhouse.Request) (result []byte, contentType string, err error) {
-	pool, err := s.Pools.Get(c.tenant)
-	if err != nil {
-		return nil, "", err
-	}
-	statement.MaxResponseBytes = maxResult
-	response, err := pool.Query(ctx, statement)
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if result, err = response.ReadAll(); err != nil {
-		return nil, "", fmt.Errorf("read result: %w", err)
-	}
-	return result, response.ContentType, nil
 }

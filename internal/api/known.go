@@ -40,7 +40,14 @@ func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked) (d
 	if value == nil {
 		return false, nil
 	}
+	var at *room // of a small one nothing is held
+	if _, size := encodingOf(r.Header.Get("Accept-Encoding"), value); size > pieceBytes {
+		if at, err = s.answers.begin(r.Context(), a.tenant); err != nil {
+			return true, err
+		}
+		defer at.end()
+	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("X-Cache", cacheHit)
-	return true, writeValue(w, r, value)
+	return s.sendValue(w, r, at, value)
 }

@@ -27,11 +27,24 @@ const statusClientGone = 499
 // itself.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// recorder notes what was answered.
+const (
+	// stallTimeout is how long a client may take to read sendBytes of its answer,
+	// about: one that is slower is cut off.
+	stallTimeout = 10 * time.Second
+	sendBytes    = 64 << 10
+	// buffered is what of an answer is certainly not sent before its end.
+	buffered = 2 << 10
+)
+
+// recorder notes what was answered, and sees to it that it is read.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	http1  bool
+	// unpaced leaves deadlines to who writes.
+	unpaced bool
+	until   time.Time // of the last deadline
 }
 
 func (rec *recorder) WriteHeader(status int) {
@@ -45,9 +58,60 @@ func (rec *recorder) Write(p []byte) (int, error) {
 	if rec.status == 0 {
 		rec.status = http.StatusOK
 	}
-	n, err := rec.ResponseWriter.Write(p)
-	rec.bytes += int64(n)
+	if rec.unpaced || rec.bytes+int64(len(p)) <= buffered {
+		n, err := rec.ResponseWriter.Write(p)
+		rec.bytes += int64(n)
+		return n, err
+	}
+	return rec.pace(p)
+}
+
+// pace writes a piece after the other, each within its time.
+func (rec *recorder) pace(p []byte) (n int, err error) {
+	control := http.NewResponseController(rec.ResponseWriter)
+	for len(p) > 0 && err == nil {
+		if now := time.Now(); rec.until.Sub(now) < stallTimeout*2/3 {
+			rec.until = now.Add(stallTimeout)
+			_ = control.SetWriteDeadline(rec.until)
+		}
+		var m int
+		m, err = rec.ResponseWriter.Write(p[:min(len(p), sendBytes)])
+		rec.bytes += int64(m)
+		n, p = n+m, p[m:]
+	}
+	if !rec.http1 {
+		// A deadline that passes resets the stream, whether or not it is written to.
+		_ = control.SetWriteDeadline(time.Time{})
+		rec.until = time.Time{}
+	}
 	return n, err
+}
+
+// last bounds what the server sends by itself once the handler is done. The next
+// answer on the connection sets another deadline before it is sent.
+func (rec *recorder) last() {
+	_ = http.NewResponseController(rec.ResponseWriter).SetWriteDeadline(time.Now().Add(stallTimeout))
+}
+
+// unpaced leaves the deadlines of an answer to who writes it.
+func unpaced(w http.ResponseWriter) {
+	if rec := recorderOf(w); rec != nil {
+		rec.unpaced = true
+	}
+}
+
+// recorderOf finds the recorder below the wrappers around it.
+func recorderOf(w http.ResponseWriter) *recorder {
+	for {
+		switch at := w.(type) {
+		case *recorder:
+			return at
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = at.Unwrap()
+		default:
+			return nil
+		}
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -94,7 +158,11 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 		id := requestID(r.Header.Get(requestIDHeader))
 		w.Header().Set(requestIDHeader, id)
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		rec := &recorder{ResponseWriter: w}
+		rec := &recorder{ResponseWriter: w, http1: r.ProtoMajor == 1}
+		if rec.http1 && r.Header["Expect"] != nil {
+			// What is sent before the body has no deadline of the answer before.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		}
 		ctx := telemetry.Scope(r.Context(), slog.String("request_id", id))
 		ctx, span := e.begin(ctx, r)
 		r = r.WithContext(ctx)
@@ -104,6 +172,7 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 				e.recovered(rec, r, fault)
 			}
 			e.finish(rec, r, span, start)
+			rec.last()
 		}()
 		next.ServeHTTP(rec, r)
 	})

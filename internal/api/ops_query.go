@@ -3,8 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,40 +31,38 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if err != nil {
 		return err
 	}
-	result, response, err := s.runStatement(r.Context(), c, pool, statement)
+	at, err := s.answers.begin(r.Context(), c.tenant)
 	if err != nil {
 		return err
 	}
-	if response.Format == rowsFormat || response.Format == "" && len(result) == 0 {
-		return writeRaw(w, arrayOfLines(result))
+	defer at.end()
+	ctx, reads := r.Context(), pipes.Reads(statement)
+	if !reads {
+		// One that may write runs to its end even when its caller leaves.
+		ctx = context.WithoutCancel(ctx)
 	}
-	w.Header().Set("Content-Type", response.ContentType)
-	_, _ = w.Write(result)
-	return nil
+	result, err := s.runStatement(ctx, c, pool, at, statement, reads)
+	if err != nil {
+		return err
+	}
+	defer result.close()
+	as := rendering{frank: true}
+	if result.format == rowsFormat || result.format == "" && len(result.head) == 0 {
+		as.media, as.array = "application/json", true
+	}
+	return s.send(w, r, c, at, result, as)
 }
 
-// runStatement runs a statement as it is. One that reads ends when its caller
-// leaves; one that may write runs to its end even then, and is told of before the
-// answer.
-func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, statement string) ([]byte, *clickhouse.Response, error) {
-	reads := pipes.Reads(statement)
+// runStatement runs a statement as it is. One that may write is told of before the
+// answer, and answers in full however little room there is.
+func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, at *room, statement string, reads bool) (*fetched, error) {
 	if !reads {
-		ctx = context.WithoutCancel(ctx)
 		// Whatever comes of it: a failure may come after the write.
 		defer s.wrote(ctx, c, pipes.Changes(statement))
 	}
 	settings := opsSettings()
 	limitTime(settings, pool)
-	response, err := pool.Query(ctx, clickhouse.Request{SQL: statement, Settings: settings, MaxResponseBytes: maxResult, ReadOnly: reads})
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	result, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read result: %w", err)
-	}
-	return result, response, nil
+	return s.ask(ctx, pool, at, clickhouse.Request{SQL: statement, Settings: settings, ReadOnly: reads})
 }
 
 // opsSettings pins the rendering to that of queries and streams.

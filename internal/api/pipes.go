@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -145,11 +147,16 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	if err != nil {
 		return err
 	}
+	at, err := s.answers.begin(r.Context(), c.tenant)
+	if err != nil {
+		return err
+	}
+	defer at.end()
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	ttl, set := pipe.TTL()
 	settings := query.ReadSettings(format, quoteInt64)
 	limitTime(settings, pool)
-	return s.answerRead(w, r, c, read{
+	return s.answerRead(w, r, c, at, read{
 		pool: pool, format: format, mediaType: mediaType, ttl: ttl, uncached: set && ttl == 0,
 		request: clickhouse.Request{
 			SQL: statement.SQL, Params: statement.Params, Settings: settings, ReadOnly: true,
@@ -174,6 +181,19 @@ func (s *Server) pipeTables(pool *clickhouse.Pool, pipe *pipes.Pipe, statement *
 	}
 }
 
+// run runs a statement to its end, for what it does and not what it answers.
+func run(ctx context.Context, pool *clickhouse.Pool, statement clickhouse.Request) error {
+	response, err := pool.Query(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return fmt.Errorf("read result: %w", err)
+	}
+	return nil
+}
+
 // writePipe runs a pipe that writes: on every call, to its end even when the
 // caller leaves, and never twice.
 func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) error {
@@ -188,7 +208,7 @@ func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *request, p
 	ctx := context.WithoutCancel(r.Context())
 	settings := map[string]string{"async_insert": "0", "wait_end_of_query": "1"}
 	limitTime(settings, pool)
-	_, _, err = s.readRows(ctx, c, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings})
+	err = run(ctx, pool, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings, MaxResponseBytes: maxResult})
 	// Whatever came of it, and before the answer: a failure may come after the
 	// write.
 	s.wrote(ctx, c, pipe.Changes())

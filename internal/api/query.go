@@ -77,20 +77,25 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	if err != nil {
 		return err
 	}
+	at, err := s.answers.begin(r.Context(), c.tenant)
+	if err != nil {
+		return err
+	}
+	defer at.end()
 	limitTime(statement.Settings, pool)
 	w.Header().Set("Cache-Control", "private, no-cache")
 	selection := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	if joined {
-		return s.answerJoined(w, r, c, name, selection, mediaType)
+		return s.answerJoined(w, r, c, at, name, read{pool: pool, request: selection, mediaType: mediaType})
 	}
 	q := read{
 		pool: pool, request: selection, format: format, mediaType: mediaType,
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
 	}
 	s.known.Put(question, q.key(c.tenant))
-	return s.answerRead(w, r, c, q)
+	return s.answerRead(w, r, c, at, q)
 }
 
 // refused is the answer to a document that asks for what the role may not
@@ -101,20 +106,4 @@ func (c *request) refused(err error) error {
 		return c.identity.Deny(err)
 	}
 	return err
-}
-
-// answerStatement runs a read and answers with ClickHouse's own bytes. The
-// result is held whole before the first byte is sent, so that a failure in
-// the middle is an error to the caller, not a short answer.
-func (s *Server) answerStatement(w http.ResponseWriter, r *http.Request, c *request, statement clickhouse.Request, mediaType string) error {
-	result, contentType, err := s.readRows(r.Context(), c, statement)
-	if err != nil {
-		return err
-	}
-	if mediaType == "" {
-		mediaType = contentType
-	}
-	w.Header().Set("Content-Type", mediaType)
-	_, _ = w.Write(result)
-	return nil
 }

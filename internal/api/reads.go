@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -57,28 +58,53 @@ type read struct {
 }
 
 // answerRead answers from the cache when it may.
-func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, q read) error {
+func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read) error {
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
 	if q.uncached || q.format != query.FormatJSON || s.Results == nil {
-		header.Set("X-Cache", cacheBypass)
-		return s.answerStatement(w, r, c, q.request, q.mediaType)
+		return s.answerApart(w, r, c, at, q, nil)
 	}
+	var own *fetched
+	defer func() { own.close() }()
 	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
 		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.depends,
-		Run: func(ctx context.Context) ([]byte, string, error) {
-			result, _, err := s.readRows(ctx, c, q.request)
-			return result, q.mediaType, err
+		Run: func(ctx context.Context) (body []byte, contentType string, err error) {
+			if own, err = s.ask(ctx, q.pool, at, q.request); err != nil {
+				return nil, "", err
+			}
+			if own.rest != nil {
+				return nil, "", cache.ErrLarge
+			}
+			return own.head, q.mediaType, nil
 		},
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, cache.ErrLarge):
+		return s.answerApart(w, r, c, at, q, own)
+	case err != nil:
 		return err
 	}
 	header.Set("X-Cache", cacheMiss)
 	if outcome == cache.Hit {
 		header.Set("X-Cache", cacheHit)
 	}
-	return writeValue(w, r, value)
+	if done, err := s.sendValue(w, r, at, value); done || err != nil {
+		return err
+	}
+	return s.answerApart(w, r, c, at, q, nil)
+}
+
+// answerApart answers one caller alone: with what it was answered already, or else
+// by asking.
+func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request, at *room, q read, own *fetched) (err error) {
+	if own == nil {
+		if own, err = s.ask(r.Context(), q.pool, at, q.request); err != nil {
+			return err
+		}
+		defer own.close()
+	}
+	w.Header().Set("X-Cache", cacheBypass)
+	return s.send(w, r, c, at, own, rendering{media: q.mediaType})
 }
 
 // key identifies the question: the tenant, where it is asked, what the caller
@@ -119,38 +145,17 @@ func limitTime(settings map[string]string, pool *clickhouse.Pool) {
 	settings[name] = strconv.FormatFloat(timeout, 'f', -1, 64)
 }
 
-// writeValue sends a result in an encoding that it is kept in, when the client
-// takes one.
-func writeValue(w http.ResponseWriter, r *http.Request, v *cache.Value) error {
-	header := w.Header()
-	header.Set("ETag", v.ETag)
-	if matches(r.Header.Get("If-None-Match"), v.ETag) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	header.Set("Content-Type", v.ContentType)
-	body, encoding, err := encoded(r.Header.Get("Accept-Encoding"), v)
-	if err != nil {
-		return err
-	}
-	if encoding != cache.EncodingPlain {
-		header.Set("Content-Encoding", encoding)
-	}
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)
-	return nil
-}
-
-func encoded(accept string, v *cache.Value) (body []byte, encoding string, err error) {
+// encodingOf is the encoding in which a result is sent, of those that it is kept in
+// and the client takes, and the size of what is held to send it, in bytes.
+func encodingOf(accept string, v *cache.Value) (encoding string, size int) {
 	if accept != "" {
 		for _, encoding := range []string{cache.EncodingZstd, cache.EncodingGzip} {
 			if body, ok := v.Encoded(encoding); ok && accepts(accept, encoding) {
-				return body, encoding, nil
+				return encoding, len(body)
 			}
 		}
 	}
-	body, err = v.Body()
-	return body, cache.EncodingPlain, err
+	return cache.EncodingPlain, v.Size
 }
 
 // accepts reports whether an Accept-Encoding header names the encoding, and not

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -96,7 +97,8 @@ type Streams interface {
 }
 
 // Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
-// Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory and Now.
+// Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory,
+// MaxAnswerMemory, MaxHeldAnswer and Now.
 type Options struct {
 	Settings Settings
 	Schemas  Schemas
@@ -138,6 +140,10 @@ type Options struct {
 	// MaxBodyMemory bounds the request bodies held at once, in bytes; 0 is
 	// 256 MiB.
 	MaxBodyMemory int64
+	// MaxAnswerMemory bounds the answers that are made and sent at once, in bytes;
+	// 0 is 128 MiB. MaxHeldAnswer bounds one that is held whole, to be cached; 0 is
+	// 4 MiB.
+	MaxAnswerMemory, MaxHeldAnswer int64
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -147,8 +153,10 @@ type Server struct {
 	Options
 	edge   *edge
 	bodies *bodyReader
-	known  *memo.Memo[asked, cache.Key]
-	bounds *memo.Memo[boundKey, boundEntry]
+	// answers is the memory of those that are made and sent.
+	answers *answers
+	known   *memo.Memo[asked, cache.Key]
+	bounds  *memo.Memo[boundKey, boundEntry]
 	// public and ops are their routes; public has both unless they are apart.
 	public, ops chi.Router
 	stopping    atomic.Bool
@@ -169,6 +177,7 @@ func NewServer(o Options) *Server {
 		Options: o,
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
 		bodies:  newBodyReader(o.MaxBodyMemory),
+		answers: newAnswers(cmp.Or(o.MaxAnswerMemory, defaultAnswers), cmp.Or(o.MaxHeldAnswer, defaultHeldAnswer)),
 		known:   memo.New[asked, cache.Key](maxKnown),
 		bounds:  memo.New[boundKey, boundEntry](maxBounds),
 	}

@@ -49,6 +49,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *request) erro
 		MaxSubscribers: config.MaxSubscribers, Expires: c.identity.Expires, Render: options,
 		Grant: s.streamGrant(r.Context(), c, name),
 	}
+	unpaced(w)
 	return s.Streams.Serve(w, r, subscription)
 }
 

@@ -43,6 +43,8 @@ type Options struct {
 	// Started is called once the listener is bound, with its address; nil
 	// calls nothing. It must not block.
 	Started func(net.Addr)
+	// Memory is the memory limit of the process, in bytes; 0 is none.
+	Memory int64
 	// LocalOnly refuses requests of web pages that are not of this machine.
 	LocalOnly bool
 }
@@ -79,6 +81,7 @@ type App struct {
 	removed  map[tenant.ID]bool
 	windows  windows
 	limits   *limit.Limits
+	shares   shares
 	failures atomic.Pointer[failures] // of the last adoption
 }
 
@@ -128,6 +131,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.budgets = newBudgets(a.queue)
 	a.limits = limit.New(limit.Options{Metrics: a.metrics})
 	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
+	a.shares = sharesOf(o.Memory, o.Config.Limits)
 	a.buildPipeline(ids)
 	a.buildAPI(o)
 	return a, nil
@@ -148,11 +152,12 @@ func traceOptions(o Options) telemetry.TraceOptions {
 func (a *App) buildPipeline(ids *stream.IDs) {
 	a.gate = ingest.NewGate(ingest.GateOptions{
 		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
+		MaxWaiting: a.shares.waiting,
 	})
 	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics})
 	a.worker = insert.NewWorker(insert.WorkerOptions{
 		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
-		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(),
+		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(), MaxHeld: a.shares.batches,
 	})
 	if queue, ok := a.queue.(mq.Purger); ok {
 		a.sweeper = sweep.New(sweep.Options{
@@ -178,6 +183,7 @@ func (a *App) buildAPI(o Options) {
 		Auth: a.auth, Frontiers: a.newFrontiers(),
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
+		MaxBodyMemory: a.shares.bodies, MaxAnswerMemory: a.shares.answers, MaxHeldAnswer: a.config.Cache.Local.MaxBytes / 16,
 	}
 	options.Tenants, _ = a.queue.(mq.Tenants)
 	options.Faults, _ = a.queue.(mq.Faults)

@@ -40,11 +40,17 @@ type Query struct {
 	Key Key
 	// Dependencies is asked on a miss.
 	Dependencies func(ctx context.Context) Dependencies
-	// Run asks ClickHouse. Its context ends when nobody waits any more.
+	// Run asks ClickHouse. Its context ends when nobody waits any more. An answer
+	// that is too large to be held is ErrLarge, and then whoever ran it has it, on
+	// a context that ends with its own.
 	Run func(ctx context.Context) (body []byte, contentType string, err error)
 	// TTL bounds how long the answer is kept; zero is no bound of the asker's.
 	TTL time.Duration
 }
+
+// ErrLarge: the answer is too large to be held. Who shared the question with the
+// one that asked it is to ask it too.
+var ErrLarge = errors.New("the answer is too large to be shared")
 
 // ReadsOptions are what Reads are made with.
 type ReadsOptions struct {
@@ -99,7 +105,7 @@ type call struct {
 	fault   any // what the query panicked with
 }
 
-// Get answers the query. The error is Run's, or the context's when it ended
+// Get answers the query. The error is Run's, also for those who shared it, or the context's when it ended
 // first; who runs the query for others stays until they are answered. It
 // panics with what Run panicked with.
 func (r *Reads) Get(ctx context.Context, q Query) (*Value, Outcome, error) {
@@ -170,8 +176,11 @@ func (r *Reads) join(ctx context.Context, key Key, ticket Ticket, deps Dependenc
 func (r *Reads) lead(ctx context.Context, q Query, c *call, deps Dependencies) {
 	defer r.running.Done()
 	stop := context.AfterFunc(ctx, func() { r.leave(q.Key, c) })
-	defer stop()
 	r.run(c.run, q, c, deps)
+	stop()
+	if errors.Is(c.err, ErrLarge) {
+		context.AfterFunc(ctx, c.cancel)
+	}
 }
 
 // leave is a waiter that goes. The last one ends the query, which nobody joins
@@ -200,7 +209,9 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 		r.remove(q.Key, c)
 		r.mu.Unlock()
 		close(c.done)
-		c.cancel()
+		if !errors.Is(c.err, ErrLarge) {
+			c.cancel()
+		}
 	}()
 	// Whoever was before may have finished between our look and our start.
 	value, ticket, done := r.enter(ctx, q.Key)

@@ -289,3 +289,24 @@ func TestKeysTellPartsApart(t *testing.T) {
 	long := string(make([]byte, 10_000))
 	assert.Equal(t, key("x", long, "y"), cache.NewKey("a").Add("x").AddBytes([]byte(long)).Add("y").Key())
 }
+
+// A large answer is the one's who asked: the others ask for their own, and it goes
+// on until the one has it.
+func TestLargeAnswersAreNotShared(t *testing.T) {
+	r := newRig(t)
+	s := newSlow()
+	ctx, cancel := context.WithCancel(t.Context())
+	errs := make(chan error, 2)
+	go func() { _, _, err := r.Get(ctx, s.query("q")); errs <- err }()
+	running := receive(t, s.started)
+	go func() { _, _, err := r.Get(t.Context(), s.query("q")); errs <- err }()
+	s.release <- cache.ErrLarge
+	s.release <- cache.ErrLarge // for a second query, should the other have come too late
+	require.ErrorIs(t, receive(t, errs), cache.ErrLarge)
+	require.ErrorIs(t, receive(t, errs), cache.ErrLarge)
+	require.NoError(t, running.Err(), "the rest of the answer is still read")
+	cancel()
+	receive(t, running.Done())
+	require.LessOrEqual(t, s.runs.Load(), int32(2))
+	require.NoError(t, r.Close(t.Context()))
+}

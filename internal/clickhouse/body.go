@@ -88,30 +88,39 @@ func (b *body) Close() error {
 	return err
 }
 
-// readAll gives the rest of the rows at once, in a slice of their own.
-func (b *body) readAll() ([]byte, error) {
-	var all []byte
+// readUpTo gives the rest of the rows in a slice of their own, which is enlarged
+// only as hold allows. The answer is not whole when it did not: what follows is
+// still to be read.
+func (b *body) readUpTo(hold func(bytes int64) bool) (head []byte, whole bool, err error) {
 	for {
 		for b.off == b.safe && b.end == nil {
 			b.fill()
 		}
 		rest := b.buf[b.off:b.safe]
-		if b.limit >= 0 {
-			if b.limit -= int64(len(rest)); b.limit < 0 {
-				b.off, b.safe, b.end = 0, 0, b.overLimit()
-				return nil, b.end
+		if b.limit >= 0 && int64(len(rest)) > b.limit {
+			b.off, b.safe, b.end = 0, 0, b.overLimit()
+		}
+		ended := errors.Is(b.end, io.EOF)
+		switch need := len(head) + len(rest); {
+		case b.end != nil && !ended:
+			return nil, false, b.end
+		case ended && head == nil:
+			head = bytes.Clone(rest)
+		case need <= cap(head):
+			head = append(head, rest...)
+		default:
+			grown := max(need, 2*cap(head))
+			if grown > bodyBuffer && !hold(int64(grown)) {
+				return head, false, nil
 			}
+			head = append(append(make([]byte, 0, grown), head...), rest...)
 		}
 		b.off = b.safe
-		switch {
-		case b.end == nil:
-			all = append(all, rest...)
-		case !errors.Is(b.end, io.EOF):
-			return nil, b.end
-		case all == nil:
-			return bytes.Clone(rest), nil
-		default:
-			return append(all, rest...), nil
+		if b.limit >= 0 {
+			b.limit -= int64(len(rest))
+		}
+		if ended {
+			return head, true, nil
 		}
 	}
 }

@@ -49,6 +49,7 @@ type core struct {
 	native    *ch.Options     // nil unless the tenants ask for it
 	slots     slots           // of statements
 	questions slots           // of the server's own, which no statement holds up
+	lingering slots           // of statements whose answers others read
 	life      context.Context // ends when the core is closed
 	end       context.CancelFunc
 }
@@ -58,7 +59,8 @@ func newCore(e entry, s size) *core {
 	life, end := context.WithCancel(context.Background())
 	c := &core{
 		key: e.key, size: s, name: e.config.name(),
-		slots: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)), life: life, end: end,
+		slots: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)),
+		lingering: make(slots, max(1, s.open-max(1, s.open/4))), life: life, end: end,
 		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,

@@ -1,6 +1,9 @@
 package clickhouse
 
-import "io"
+import (
+	"context"
+	"io"
+)
 
 // Request is one statement for the HTTP interface.
 type Request struct {
@@ -59,10 +62,31 @@ type Response struct {
 // ReadAll reads the answer to its end, in a slice of its own. A failure that
 // ClickHouse meets on the way is an *Error.
 func (r *Response) ReadAll() ([]byte, error) {
-	if b, ok := r.Body.(*body); ok {
-		return b.readAll()
+	all, _, err := r.ReadUpTo(func(int64) bool { return true })
+	return all, err
+}
+
+// ReadUpTo is ReadAll that asks hold before it takes more than a buffer: for so
+// many bytes in all, in place of those that it asked for before. An answer for
+// which hold had no room is not whole: head is its beginning, and Body has the
+// rest.
+func (r *Response) ReadUpTo(hold func(bytes int64) bool) (head []byte, whole bool, err error) {
+	return r.Body.(*body).readUpTo(hold) //nolint:forcetypeassert // run makes no other
+}
+
+// Linger asks for leave to read the answer at the pace of somebody else. The
+// connections on which that is done are fewer than the pool has, so that some are
+// left for answers that are read at once. It waits until ctx ends, whose cause is
+// the error.
+func (r *Response) Linger(ctx context.Context) error {
+	b := r.Body.(*body) //nolint:forcetypeassert // run makes no other
+	of := b.pool.core.lingering
+	if err := of.acquire(ctx); err != nil {
+		return err
 	}
-	return io.ReadAll(r.Body)
+	done := b.done
+	b.done = func() { of.release(); done() }
+	return nil
 }
 
 // Summary is what ClickHouse says a statement has done so far when its answer

@@ -31,6 +31,7 @@ type Config struct {
 	InstanceID string     `json:"instance_id"`
 	MQ         MQ         `json:"mq"`
 	Cache      Cache      `json:"cache"`
+	Limits     Limits     `json:"limits"`
 	Dedupe     Dedupe     `json:"dedupe"`
 	Coord      Coord      `json:"coord"`
 	ClickHouse ClickHouse `json:"clickhouse"`
@@ -71,6 +72,12 @@ type Cache struct {
 // CacheLocal is the cache inside the process.
 type CacheLocal struct {
 	MaxBytes int64 `json:"max_bytes"`
+}
+
+// Limits bound the memory of the process, in bytes.
+type Limits struct {
+	Memory  int64 `json:"memory"`  // 0 is what its container has
+	Answers int64 `json:"answers"` // 0 is a part of Memory
 }
 
 // Dedupe selects the store of seen ids.

@@ -26,6 +26,10 @@ var fields = []spec.Field{
 		Doc: "The cache of query results. This version has local only."},
 	{Key: "cache.local.max_bytes", Env: "WH_CACHE_LOCAL_MAX_BYTES", Default: "64MiB", Unit: "B", Min: "1MiB",
 		Doc: "The memory of the local cache."},
+	{Key: "limits.memory", Env: "WH_LIMITS_MEMORY", Unit: "B", Min: "0",
+		Doc: "The memory that the process may take; 0 is what its container has."},
+	{Key: "limits.answers", Env: "WH_LIMITS_ANSWERS", Unit: "B", Min: "0",
+		Doc: "The memory of answers that are made and sent, streams included; 0 is a quarter of the memory limit, and 512 MiB without one."},
 	{Key: "dedupe.backend", Env: "WH_DEDUPE_BACKEND", Default: "pebble", OneOf: []string{"pebble", "dynamodb"},
 		Doc: "The store of seen ids: pebble is files of this process, dynamodb a table that many processes share. See [dedupe.md](dedupe.md)."},
 	// A reservation that lapses must do so well within the time for which the queue

@@ -2,6 +2,8 @@
 package fairshare
 
 import (
+	"context"
+	"slices"
 	"sync"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -19,6 +21,18 @@ type Bytes struct {
 	held    map[tenant.ID]int64 // of tenants that hold any
 	waiting map[tenant.ID]int
 	given   chan struct{} // closed when something is given back; nil when nobody waits
+	queue   []*waiter     // of TakeWithin, the oldest first
+}
+
+// maxQueue bounds those who wait in TakeWithin.
+const maxQueue = 1024
+
+// waiter is one that waits for n bytes. Whoever gives them back takes them for it
+// and closes got.
+type waiter struct {
+	tenant tenant.ID
+	n      int64
+	got    chan struct{}
 }
 
 // New builds Bytes of total bytes, of which a tenant may hold share.
@@ -33,7 +47,49 @@ func New(share, total int64) *Bytes {
 func (b *Bytes) Take(t tenant.ID, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.takeFree(t, n)
+}
+
+func (b *Bytes) takeFree(t tenant.ID, n int64) bool {
 	return n <= b.total-b.used && b.take(t, n)
+}
+
+// TakeWithin is Take that waits for room until ctx ends. It does not wait for what
+// can never be had, nor where too many wait.
+func (b *Bytes) TakeWithin(ctx context.Context, t tenant.ID, n int64) bool {
+	b.mu.Lock()
+	taken := b.takeFree(t, n)
+	if taken || n > b.total || len(b.queue) >= maxQueue {
+		b.mu.Unlock()
+		return taken
+	}
+	w := &waiter{tenant: t, n: n, got: make(chan struct{})}
+	b.queue = append(b.queue, w)
+	b.mu.Unlock()
+	select {
+	case <-w.got:
+		return true
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at := slices.Index(b.queue, w)
+	if at < 0 {
+		return true // it came at the last moment
+	}
+	b.queue = slices.Delete(b.queue, at, at+1)
+	return false
+}
+
+// serve gives those who wait what is free now.
+func (b *Bytes) serve() {
+	b.queue = slices.DeleteFunc(b.queue, func(w *waiter) bool {
+		if !b.takeFree(w.tenant, w.n) {
+			return false
+		}
+		close(w.got)
+		return true
+	})
 }
 
 // TakeFirst is Take, but who holds nothing may always take one item of any size.
@@ -97,6 +153,9 @@ func (b *Bytes) Give(t tenant.ID, n int64) {
 	b.used -= n
 	if b.held[t] -= n; b.held[t] == 0 {
 		delete(b.held, t)
+	}
+	if len(b.queue) > 0 {
+		b.serve()
 	}
 	if b.given != nil {
 		close(b.given)

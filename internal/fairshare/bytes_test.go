@@ -1,6 +1,8 @@
 package fairshare
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,4 +88,64 @@ func TestAWaitEndsWithTheStop(t *testing.T) {
 	close(stop)
 	assert.False(t, <-done)
 	assert.EqualValues(t, 10, b.Used())
+}
+
+func TestTakeWithinWaitsForRoom(t *testing.T) {
+	b := New(100, 100)
+	require.True(t, b.TakeWithin(t.Context(), "a", 60))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, b.TakeWithin(ended, "b", 50), "there is no room")
+	require.False(t, b.TakeWithin(t.Context(), "b", 101), "there never will be")
+
+	got := make(chan bool)
+	for range 2 {
+		go func() { got <- b.TakeWithin(t.Context(), "b", 50) }()
+	}
+	require.Eventually(t, func() bool { return queued(b) == 2 }, time.Minute, time.Millisecond)
+	require.True(t, b.Take("c", 40), "who finds room does not wait behind others")
+	b.Give("c", 40)
+	require.Equal(t, 2, queued(b))
+	b.Give("a", 60)
+	require.True(t, <-got)
+	require.EqualValues(t, 50, b.Used())
+	require.Equal(t, 1, queued(b))
+	b.Give("b", 50)
+	require.True(t, <-got)
+	b.Give("b", 50)
+	require.Zero(t, b.Used())
+}
+
+func TestWhoStopsWaitingTakesNothing(t *testing.T) {
+	b := New(10, 10)
+	require.True(t, b.Take("a", 10))
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan bool)
+	go func() { got <- b.TakeWithin(ctx, "b", 10) }()
+	require.Eventually(t, func() bool { return queued(b) == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	require.False(t, <-got)
+	b.Give("a", 10)
+	require.Zero(t, b.Used())
+	require.Zero(t, queued(b))
+}
+
+func TestThoseWhoWaitAreBounded(t *testing.T) {
+	b := New(1, 1)
+	require.True(t, b.Take("a", 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range maxQueue {
+		all.Go(func() { b.TakeWithin(ctx, "b", 1) })
+	}
+	require.Eventually(t, func() bool { return queued(b) == maxQueue }, time.Minute, time.Millisecond)
+	require.False(t, b.TakeWithin(ctx, "b", 1), "one too many does not wait")
+	cancel()
+	all.Wait()
+}
+
+func queued(b *Bytes) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
 }

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pieces writes a text in pieces of random sizes.
+func pieces(t *testing.T, w rowWriter, text string) {
+	t.Helper()
+	for text != "" {
+		n := 1 + rand.IntN(min(len(text), 3*pieceBytes))
+		written, err := w.Write([]byte(text[:n]))
+		require.NoError(t, err)
+		require.Equal(t, n, written)
+		text = text[n:]
+	}
+}
+
+func TestRowsAreSentAsTheyAre(t *testing.T) {
+	var lines strings.Builder
+	for range 40 {
+		lines.WriteString(`{"text":"` + strings.Repeat("x", rand.IntN(4*pieceBytes)) + "\"}\n")
+	}
+	for range 50 {
+		for _, media := range []string{"application/json", "application/x-ndjson", "text/csv", "application/octet-stream"} {
+			var out bytes.Buffer
+			w := rendering{media: media}.writer(&out)
+			pieces(t, w, lines.String())
+			require.NoError(t, w.end())
+			require.True(t, lines.String() == out.String(), media)
+		}
+		var out bytes.Buffer
+		w := rendering{media: "application/json", array: true}.writer(&out)
+		pieces(t, w, lines.String())
+		require.NoError(t, w.end())
+		require.True(t, string(arrayOfLines([]byte(lines.String()))) == out.String())
+	}
+}
+
+func TestAnEmptyArrayIsOne(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, rendering{array: true}.writer(&out).end())
+	require.Equal(t, "[]\n", out.String())
+}
+
+// However an answer is cut, what is told of it stands on a line of its own.
+func TestAFailureStandsOnALineOfItsOwn(t *testing.T) {
+	row := `{"text":"` + strings.Repeat("x", pieceBytes) + `"}`
+	text := "[\n" + strings.Repeat(row+",\n", 5) + row
+	told := map[string]any{"code": "clickhouse.unavailable", "error": "gone"}
+	for range 200 {
+		cut := rand.IntN(len(text))
+		for _, as := range []rendering{{media: "application/json"}, {array: true}} {
+			var out bytes.Buffer
+			w := as.writer(&out)
+			pieces(t, w, text[:cut])
+			require.True(t, w.fail(told))
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			last := strings.TrimPrefix(lines[len(lines)-1], "[")
+			var record map[string]map[string]any
+			require.NoError(t, json.Unmarshal([]byte(last), &record), "%d: %.80s", cut, last)
+			require.Equal(t, told, record[errorKey])
+			require.False(t, json.Valid(out.Bytes()))
+		}
+		var out bytes.Buffer
+		w := rendering{media: "text/csv"}.writer(&out)
+		pieces(t, w, `a,"b`+"\n"+`""c"`+"\n1,\"2")
+		require.True(t, w.fail(told))
+		require.True(t, strings.HasSuffix(out.String(), "\"\n$error,clickhouse.unavailable,gone\n"))
+	}
+}
+
+func TestAnswersHaveAShareEach(t *testing.T) { synctest.Test(t, answersHaveAShareEach) }
+
+func answersHaveAShareEach(t *testing.T) {
+	a := newAnswers(8*pieceBytes, 2*pieceBytes)
+	first, err := a.begin(t.Context(), "a")
+	require.NoError(t, err)
+	require.False(t, first.hold(pieceBytes+1), "a part of all for one answer at most")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	_, err = a.begin(ctx, "a")
+	require.ErrorIs(t, err, context.Canceled, "the caller left")
+	other, err := a.begin(t.Context(), "b")
+	require.NoError(t, err, "another tenant has room")
+	_, err = a.begin(t.Context(), "c")
+	require.Equal(t, "answers.busy", problemOf(err).Code)
+	require.Equal(t, retryAnswers, problemOf(err).RetryAfter)
+	require.True(t, first.hold(pieceBytes))
+	first.end()
+	other.end()
+	require.Zero(t, a.used())
+}
