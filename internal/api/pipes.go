@@ -54,7 +54,8 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 		w.Header().Set("Cache-Control", "no-store")
 		return neverRetryable(s.writePipe(w, r, c, pipe))
 	}
-	return s.readPipe(w, r, c, pipe)
+	hides := !c.identity.Operator && c.settings.Policy.HidesRows(c.identity.Role)
+	return s.readPipe(discreetly(w, hides), r, c, pipe)
 }
 
 // pipeOf finds the pipe that the URL names, which the caller may run. Whether

@@ -44,6 +44,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	defer ended()
 	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	bound := s.bindAgain(r, c, grant, name, table.Record)
+	w = discreetly(w, bound.HidesRows())
 	joined, err := s.wantsPosition(c)
 	if err != nil {
 		return err

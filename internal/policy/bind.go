@@ -69,6 +69,9 @@ func (g *SelectGrant) Bind(claims map[string]any, table *record.Table) *BoundSel
 // no row at all when none is true.
 func (b *BoundSelect) Rows() (predicate *Predicate, none bool) { return b.predicate, b.none }
 
+// HidesRows reports whether the rule may hide rows.
+func (b *BoundSelect) HidesRows() bool { return b.predicate != nil || b.none }
+
 // Fault says why the rule does not fit the table; nil when it does. No row
 // shows then, and somebody must change the policy or the table.
 func (b *BoundSelect) Fault() error { return b.fault }

@@ -88,6 +88,20 @@ func (p *Policy) InsertsAll(role string) bool {
 	return p.all(role, func(e entry) bool { return e.inserts != nil && !e.inserts.columns.none() })
 }
 
+// HidesRows reports whether the role has a row filter on any table.
+func (p *Policy) HidesRows(role string) bool {
+	role, ok := p.Role(role)
+	if !p.Adopted() || !ok || p.IsAdmin(role) {
+		return false
+	}
+	for _, roles := range p.tables {
+		if selects := roles[role].selects; selects != nil && selects.filter != nil {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *Policy) all(role string, grants func(e entry) bool) bool {
 	role, ok := p.Role(role)
 	switch {

@@ -256,8 +256,8 @@ func TestDedupeAndKeyTogether(t *testing.T) {
 }
 
 // claimed restarts the server over claims of pages, as a process leaves them
-// that dies between claim and commit. An id begins with what it is of: "r" a
-// record's, as its column encodes it, "k" a request's.
+// that dies between claim and commit. They are named as dedupe.RecordID and
+// RequestID do.
 func (s *server) claimed(ids ...string) {
 	s.t.Helper()
 	s.stop()

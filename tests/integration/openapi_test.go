@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
 
 // question is a request and the status that it is answered with.
@@ -426,7 +427,7 @@ func TestOpenAPICheckFindsWhatIsWrong(t *testing.T) {
 func (d *driver) claimed() {
 	d.t.Helper()
 	s := start(d.t, options{}, pagesTable)
-	s.claimed("k" + "held")
+	s.claimed(dedupe.RequestID("", nil, "held"))
 	b := &driver{t: d.t, s: s, c: d.c}
 	b.ask(http.MethodPost, "/v1/ingest", question{409, "/v1/ingest?table=pages", `{"event_id":"a","page":"/"}`, jsonBody("Idempotency-Key", "held")})
 }

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -106,9 +107,15 @@ func TestAnswersDoNotDependOnHiddenRows(t *testing.T) {
 		}
 		asked[table+body] = true
 		headers := []string{"Authorization", "Bearer " + token(t, jwt.MapClaims{"role": role, "org": "birch"}), "Accept", accept}
-		for range 2 { // the second may come from the cache
+		for n := range 2 { // the second may come from the cache
 			want := ""
 			for i, s := range servers {
+				if n == 1 && i == 1 && random.IntN(50) == 0 {
+					// Rows of others come, and what was cached goes, on one server alone.
+					behind := map[string]string{"viewed": "events", "plain": "newest"}
+					into := cmp.Or(behind[table], table)
+					require.Equal(t, http.StatusOK, s.opsSQL("INSERT INTO "+into+" (id, org, n, text) VALUES ('new', 'cedar', 7, '5')").status)
+				}
 				a := s.query(table, body, headers...)
 				got := visible(a)
 				if i == 0 {
