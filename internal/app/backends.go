@@ -17,11 +17,15 @@ import (
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/coord"
 	localcoord "github.com/wavehouse/wavehouse/internal/coord/local"
+	"github.com/wavehouse/wavehouse/internal/coord/natskv"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dynamo"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
+	"github.com/wavehouse/wavehouse/internal/mq/nats"
+	"github.com/wavehouse/wavehouse/internal/mq/nats/link"
+	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	localnotice "github.com/wavehouse/wavehouse/internal/notice/local"
 )
@@ -40,33 +44,90 @@ type backends struct {
 
 // openBackends makes the backends; closeBackends ends them, after a failure too. The
 // queue on disk is opened, so that what is wrong with it refuses the start.
-func openBackends(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
+func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
 	lock, err := lockDataDir(c.DataDir)
 	if err != nil {
 		return b, err
 	}
 	b.closers = append(b.closers, func(context.Context) error { return lock.Close() })
-	queue, err := embedded.New(embedded.Options{
-		Dir: filepath.Join(c.DataDir, "nats"), Logger: component(logger, "queue"), Registerer: metrics,
-	})
-	if err != nil {
-		return b, fmt.Errorf("open the queue in %q: %w", c.DataDir, err)
+	if err := b.openCoord(ctx, c, component(logger, "coord"), metrics); err != nil {
+		return b, err
 	}
-	b.closers = append(b.closers, queue.Close)
-	if err := remembers(queue, c.Dedupe.Lease); err != nil {
+	if b.queue, err = openQueue(ctx, c, component(logger, "queue"), metrics, b.coord); err != nil {
+		return b, err
+	}
+	b.closers = append(b.closers, b.queue.Close)
+	if err := remembers(b.queue, c.Dedupe.Lease); err != nil {
 		return b, err
 	}
 	results, err := localcache.New(localcache.Options{MaxBytes: c.Cache.Local.MaxBytes, Logger: component(logger, "cache"), Metrics: metrics})
 	if err != nil {
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
-	b.queue, b.cache, b.notices = queue, results, localnotice.New()
+	b.cache, b.notices = results, localnotice.New()
 	if b.dedupe, err = openDedupe(c, component(logger, "dedupe"), metrics); err != nil {
 		return b, err
 	}
-	b.coord = localcoord.New()
-	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close, b.coord.Close)
+	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close)
 	return b, nil
+}
+
+// openQueue opens the queue, so that what is wrong with it refuses the start.
+func openQueue(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer, group nats.Group) (mq.Broker, error) {
+	if n := c.MQ.NATS; c.MQ.Backend == "nats" {
+		return nats.New(ctx, nats.Options{
+			Link: natsLink(n), Names: natsNames(c), Partitions: n.Partitions, Shards: n.Shards, Group: group,
+			PublishTimeout: n.PublishTimeout, TopologyWait: n.TopologyWait,
+			// A retry may have had to wait for the lease of its ids.
+			Remember: 2*c.Dedupe.Lease + time.Second,
+			Logger:   logger, Registerer: metrics,
+		})
+	}
+	queue, err := embedded.New(embedded.Options{Dir: filepath.Join(c.DataDir, "nats"), Logger: logger, Registerer: metrics})
+	if err != nil {
+		return nil, fmt.Errorf("open the queue in %q: %w", c.DataDir, err)
+	}
+	return queue, nil
+}
+
+// openCoord makes what holds leases.
+func (b *backends) openCoord(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) error {
+	if c.Coord.Backend != "nats" {
+		b.coord = localcoord.New()
+		b.closers = append(b.closers, b.coord.Close)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.MQ.NATS.TopologyWait)
+	defer cancel()
+	nc, err := link.Dial(ctx, natsLink(c.MQ.NATS), "wavehouse-coord", logger, link.Handlers{})
+	if err != nil {
+		return fmt.Errorf("open the bucket of leases: %w", err)
+	}
+	b.closers = append(b.closers, func(context.Context) error { nc.Close(); return nil })
+	bucket, err := natskv.On(nc, c.Coord.NATS.Bucket)
+	if err != nil {
+		return fmt.Errorf("open the bucket of leases: %w", err)
+	}
+	b.coord = natskv.New(natskv.Options{Bucket: bucket, Instance: c.InstanceID, Logger: logger, Metrics: metrics})
+	b.closers = append(b.closers, b.coord.Close)
+	return nil
+}
+
+func natsNames(c *config.Config) topology.Names {
+	names := topology.Names{Prefix: c.MQ.NATS.Prefix}
+	if c.Coord.Backend == "nats" {
+		names.Bucket = c.Coord.NATS.Bucket
+	}
+	return names
+}
+
+func natsLink(n config.MQNATS) link.Options {
+	return link.Options{
+		URLs: n.URLs, User: n.User, PasswordFile: n.PasswordFile, NKeyFile: n.NKeyFile, CredsFile: n.CredsFile,
+		TLS: link.TLS{
+			Enabled: n.TLS.Enabled, CAFile: n.TLS.CAFile, CertFile: n.TLS.CertFile, KeyFile: n.TLS.KeyFile, HandshakeFirst: n.TLS.HandshakeFirst,
+		},
+	}
 }
 
 // openDedupe makes the store of seen ids and asks nobody yet.

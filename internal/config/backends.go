@@ -7,7 +7,7 @@ import (
 
 // missing lists the backends that can be named but are not part of this version,
 // by the section of their own keys: "<layer>.<backend>".
-var missing = []string{"mq.nats", "cache.redis", "coord.nats"}
+var missing = []string{"cache.redis"}
 
 // unused is something that was set for a backend. what names it and its place.
 type unused struct{ what, section string }
@@ -48,6 +48,11 @@ func (l *loader) backends() {
 		l.faultf("roles: sweeper alone has nothing to do on nats, whose streams expire by themselves; add api or ingest")
 	case nats && ingest && c.Coord.Backend == "local":
 		l.faultf("coord.backend: ingest on nats shares its work through leases; set it to nats")
+	case !nats && c.Coord.Backend == "nats":
+		l.faultf("coord.backend: the bucket of leases is in the cluster of the queue; set mq.backend to nats, or coord.backend to local")
+	}
+	if nats {
+		l.nats()
 	}
 	if nats && api && c.Cache.Backend == "local" {
 		l.warnf("cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")

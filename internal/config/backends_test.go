@@ -10,9 +10,7 @@ import (
 func TestBackendsThisVersionLacks(t *testing.T) {
 	inDir(t)
 	for env, want := range map[string]string{
-		"WH_MQ_BACKEND=nats":     "mq.backend: this version has no nats backend yet; use embedded",
 		"WH_CACHE_BACKEND=redis": "cache.backend: this version has no redis backend yet; use local",
-		"WH_COORD_BACKEND=nats":  "coord.backend: this version has no nats backend yet; use local",
 	} {
 		assert.Contains(t, faultsOf(t, []string{dirSet, env}, nil), want)
 	}
@@ -47,13 +45,13 @@ func TestRolesAndBackendsThatCannotWork(t *testing.T) {
 func TestSectionsOfOtherBackendsWarn(t *testing.T) {
 	inDir(t)
 	write(t, "config.yaml", "mq:\n  nats:\n    urls: [a, b]\n  backend: embedded\ncache: {redis: {addr: x}}\n")
-	_, warnings, err := Load([]string{dirSet, "WH_DEDUPE_DYNAMODB_TABLE=t", "WH_COORD_NATS_URL=u"}, nil)
+	_, warnings, err := Load([]string{dirSet, "WH_DEDUPE_DYNAMODB_TABLE=t", "WH_COORD_NATS_BUCKET=u"}, nil)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{
-		`config.yaml:2: mq.nats is not used: mq.backend is "embedded"`,
+		`mq.nats.urls is not used: mq.backend is "embedded"`,
 		`config.yaml:5: cache.redis is not used: cache.backend is "local"`,
 		`dedupe.dynamodb.table is not used: dedupe.backend is "pebble"`,
-		`WH_COORD_NATS_URL is not used: coord.backend is "local"`,
+		`coord.nats.bucket is not used: coord.backend is "local"`,
 	}, warnings)
 
 	_, warnings, _ = Load([]string{dirSet, "WH_CACHE_LOCAL_MAX_BYTES=8MiB", "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDR=x"}, nil)

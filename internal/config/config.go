@@ -61,6 +61,32 @@ type Settings struct {
 // MQ selects the queue.
 type MQ struct {
 	Backend string `json:"backend"`
+	NATS    MQNATS `json:"nats"`
+}
+
+// MQNATS is an operator's NATS cluster, and what he made there.
+type MQNATS struct {
+	URLs           []string      `json:"urls"`
+	Prefix         string        `json:"prefix"`
+	Partitions     int           `json:"partitions"`
+	Shards         int           `json:"shards"` // of each partition
+	PublishTimeout time.Duration `json:"publish_timeout"`
+	TopologyWait   time.Duration `json:"topology_wait"`
+	User           string        `json:"user"`
+	PasswordFile   string        `json:"password_file"`
+	NKeyFile       string        `json:"nkey_file"`
+	CredsFile      string        `json:"creds_file"`
+	TLS            MQNATSTLS     `json:"tls"`
+}
+
+// MQNATSTLS is how the cluster is spoken to in secret. With one of the files set
+// it is enabled, too.
+type MQNATSTLS struct {
+	Enabled        bool   `json:"enabled"`
+	CAFile         string `json:"ca_file"` // "" is what the system trusts
+	CertFile       string `json:"cert_file"`
+	KeyFile        string `json:"key_file"`
+	HandshakeFirst bool   `json:"handshake_first"`
 }
 
 // Cache selects and sizes the cache of query results.
@@ -103,7 +129,13 @@ type DedupeDynamoDB struct {
 
 // Coord selects where leases are held.
 type Coord struct {
-	Backend string `json:"backend"`
+	Backend string    `json:"backend"`
+	NATS    CoordNATS `json:"nats"`
+}
+
+// CoordNATS is the bucket of leases, in the cluster of the queue.
+type CoordNATS struct {
+	Bucket string `json:"bucket"`
 }
 
 // ClickHouse holds what is secret or shared about ClickHouse; the rest is in

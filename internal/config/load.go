@@ -198,6 +198,9 @@ func (l *loader) assign(key, text string, from source) {
 
 // complete fills in what is computed.
 func (l *loader) complete() {
+	if len(l.config.MQ.NATS.URLs) == 0 {
+		l.config.MQ.NATS.URLs = nil // as by default
+	}
 	if l.config.InstanceID != "" {
 		return
 	}

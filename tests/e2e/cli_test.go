@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 		"no settings":        {nil, []string{"serve"}, 1, "settings.dir"},
 		"unknown variables":  {[]string{"WH_SETTINGS_DIR=/nosuch", "WH_SERVER_PROT=1", "WH_NOSUCH=1"}, []string{"serve"}, 1, "WH_SERVER_PORT"},
 		"a part of the work": {[]string{"WH_SETTINGS_DIR=/nosuch", "WH_ROLES=api"}, []string{"serve"}, 1, "roles: the embedded queue lives in one process"},
-		"another queue":      {[]string{"WH_SETTINGS_DIR=/nosuch", "WH_MQ_BACKEND=nats"}, []string{"serve"}, 1, "mq.backend: this version has no nats backend yet"},
+		"another queue":      {[]string{"WH_SETTINGS_DIR=/nosuch", "WH_MQ_BACKEND=nats"}, []string{"serve"}, 1, "mq.nats.urls: required"},
 		"nobody answers":     {nil, []string{"health", "http://127.0.0.1:1"}, 1, "127.0.0.1:1"},
 		"version":            {nil, []string{"version"}, 0, "wavehouse "},
 		"reference":          {nil, []string{"config", "--reference"}, 0, "WH_SERVER_PORT"},
