@@ -54,7 +54,7 @@ bench-compare: ## This version beside another one, in turns (BASE=revision)
 	@./scripts/bench-compare.sh
 
 generate: ## Write everything generated again: reference pages, schemas, config.yaml
-	$(GO) test -count=1 ./internal/config ./internal/settings -run 'Current$$' -update
+	$(GO) test -count=1 ./internal/config ./internal/settings ./deployments -run 'Current$$' -update
 	$(GO) test -count=1 -timeout $(TIMEOUT) ./internal/record -run 'ValuesAgainstClickHouse$$' -update
 
 clean: ## Remove what was built; data/ and .cache/ stay

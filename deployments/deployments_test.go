@@ -48,6 +48,9 @@ func TestVariablesAreBootKeys(t *testing.T) {
 	variable := regexp.MustCompile(`\bWH_[A-Z_]+\b`)
 	seen := 0
 	for _, file := range append(filesOf(t, ".yaml"), "Dockerfile") {
+		if strings.HasPrefix(file, "nats/") {
+			continue // they name streams, and set nothing of WaveHouse's
+		}
 		for _, doc := range strings.Split(withoutComments(t, file), "\n") {
 			for _, name := range variable.FindAllString(doc, -1) {
 				seen++

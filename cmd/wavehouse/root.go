@@ -40,7 +40,7 @@ policies, and streams rows live.`,
 	root.SetErr(t.err)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(
-		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newConfig(t), newHealth(t), newVersion(t, build),
+		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newConfig(t), newHealth(t), newVersion(t, build),
 	)
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Args = usageArgs(cmd.Args)

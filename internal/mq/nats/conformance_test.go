@@ -139,11 +139,13 @@ func lose(t *testing.T, js jetstream.JetStream, mb mq.Broker, topic mq.Topic) {
 	b.feeds.restart(p.n, seq)
 }
 
+// The broker is a user with the permissions that are printed for it, and no others.
 func TestConformance(t *testing.T) {
-	c := natstest.Start(t, natstest.Options{})
-	js := c.JetStream(t)
+	c, user := restricted(t, 200)
+	js := c.JetStream(t, operator())
 	mqtest.Run(t, func(t *testing.T, ackWait time.Duration) mqtest.Store {
 		o := made(t, js, c, ackWait, 1)
+		o.Link = user
 		return mqtest.Store{
 			Open: func(t *testing.T) mq.Broker { return open(t, o) },
 			Raw: func(t *testing.T, b mq.Broker, topic mq.Topic, body []byte) {

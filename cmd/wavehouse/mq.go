@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
+	"github.com/wavehouse/wavehouse/internal/units"
+)
+
+func newMQ(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mq",
+		Short: "Print what the queue needs of a NATS cluster, and what its user may do",
+		Long: `With mq.backend: nats the queue lies on a NATS cluster whose operator makes every
+stream, durable and bucket: WaveHouse never does. These commands print them.`,
+		Example: `  wavehouse mq manifests --partitions 4 --shards 8 --file-store 100GiB   # for nack
+  wavehouse mq manifests --format nats-cli > make.sh
+  wavehouse mq permissions > wavehouse-user.conf`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newMQManifests(t), newMQPermissions(t))
+	for _, sub := range cmd.Commands() {
+		sub.Args = usageArgs(sub.Args)
+	}
+	return cmd
+}
+
+// planFlags are the measures of a topology.
+type planFlags struct {
+	plan                     topology.Plan
+	store, history, remember string
+}
+
+func addPlanFlags(cmd *cobra.Command) *planFlags {
+	f := &planFlags{plan: topology.Default()}
+	flags, p := cmd.Flags(), &f.plan
+	flags.StringVar(&p.Prefix, "prefix", p.Prefix, "what subjects begin with, and streams in capitals (mq.nats.prefix)")
+	flags.StringVar(&p.Bucket, "bucket", p.Bucket, "the bucket of leases (coord.nats.bucket)")
+	flags.IntVar(&p.Partitions, "partitions", p.Partitions, "partitions of the queue (mq.nats.partitions)")
+	flags.IntVar(&p.Shards, "shards", p.Shards, "shards of each partition (mq.nats.shards)")
+	flags.IntVar(&p.Replicas, "replicas", p.Replicas, "servers that hold each stream: 1, 3 or 5")
+	flags.StringVar(&f.store, "file-store", units.FormatSize(p.FileStore), "what each server may store; the streams fit")
+	flags.StringVar(&f.history, "history-age", units.FormatDuration(p.HistoryAge), "how long histories are kept: the longest gap window")
+	flags.StringVar(&f.remember, "duplicate-window", units.FormatDuration(p.DuplicateWindow), "how long a message is known by its id")
+	return f
+}
+
+// topology makes what the flags ask for.
+func (f *planFlags) topology() (topology.Topology, error) {
+	var err error
+	// 100Gi is what Kubernetes says for 100GiB.
+	size := f.store
+	if strings.HasSuffix(size, "i") {
+		size += "B"
+	}
+	if f.plan.FileStore, err = units.ParseSize(size); err != nil {
+		return topology.Topology{}, &usageError{fmt.Errorf("--file-store: %w", err)}
+	}
+	for flag, at := range map[string]*time.Duration{"history-age": &f.plan.HistoryAge, "duplicate-window": &f.plan.DuplicateWindow} {
+		text := map[string]string{"history-age": f.history, "duplicate-window": f.remember}[flag]
+		if *at, err = units.ParseDuration(text); err != nil {
+			return topology.Topology{}, &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
+	}
+	if err := f.plan.Check(); err != nil {
+		return topology.Topology{}, &usageError{err}
+	}
+	return topology.Of(f.plan), nil
+}
+
+func newMQManifests(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print the streams, durables and the bucket of a NATS cluster",
+		Long: `Prints what the operator of a NATS cluster makes for WaveHouse: as resources of
+the JetStream controller (nack), as a script around the nats command line, as the
+requests to JetStream in JSON, or as values of the Helm chart for the servers
+themselves. The streams are sized to fit --file-store on each server, where there
+are as many servers as replicas.`,
+		Args: cobra.NoArgs,
+	}
+	plan := addPlanFlags(cmd)
+	format := cmd.Flags().String("format", "nack", "how to print: nack, nats-cli, json or helm-values")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		all, err := plan.topology()
+		if err != nil {
+			return err
+		}
+		print, known := map[string]func() string{
+			"nack": all.Nack, "nats-cli": all.Script, "json": all.JSON,
+			"helm-values": func() string { return all.Values(plan.plan) },
+		}[*format]
+		if !known {
+			return &usageError{fmt.Errorf("--format %q: want nack, nats-cli, json or helm-values", *format)}
+		}
+		t.printf("%s", print())
+		return nil
+	}
+	return cmd
+}
+
+func newMQPermissions(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "permissions",
+		Short: "Print exactly what the NATS user of WaveHouse may do",
+		Long: `Prints the permissions of the user that WaveHouse connects as: all that it needs,
+and nothing that makes, changes, purges or deletes what is the operator's. The
+text is part of a NATS server's configuration; json is for other tools.`,
+		Args: cobra.NoArgs,
+	}
+	plan := addPlanFlags(cmd)
+	format := cmd.Flags().String("format", "conf", "how to print: conf or json")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		all, err := plan.topology()
+		if err != nil {
+			return err
+		}
+		switch may := topology.PermissionsOf(all); *format {
+		case "conf":
+			t.printf("%s", may.Conf())
+		case "json":
+			t.printf("%s", may.JSON())
+		default:
+			return &usageError{fmt.Errorf("--format %q: want conf or json", *format)}
+		}
+		return nil
+	}
+	return cmd
+}

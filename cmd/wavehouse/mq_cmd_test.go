@@ -1,0 +1,58 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestManifestsOfAMeasure(t *testing.T) {
+	out, talk, code := command(t, nil, "mq", "manifests", "--format", "json", "--partitions", "1", "--shards", "2", "--replicas", "1",
+		"--file-store", "10Gi", "--history-age", "2h", "--prefix", "app", "--bucket", "app_coord")
+	require.Zero(t, code, talk)
+	var requests []struct {
+		Subject string
+		Body    map[string]any
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &requests))
+	var subjects []string
+	for _, r := range requests {
+		subjects = append(subjects, r.Subject)
+	}
+	assert.Equal(t, []string{
+		"$JS.API.STREAM.CREATE.APP_INGEST_0",
+		"$JS.API.CONSUMER.CREATE.APP_INGEST_0.app-history",
+		"$JS.API.CONSUMER.CREATE.APP_INGEST_0.app-ingest-0", "$JS.API.CONSUMER.CREATE.APP_INGEST_0.app-ingest-1",
+		"$JS.API.STREAM.CREATE.APP_HISTORY_0", "$JS.API.STREAM.CREATE.APP_DLQ", "$JS.API.STREAM.CREATE.KV_app_coord",
+	}, subjects)
+	assert.InDelta(t, 7.2e12, requests[4].Body["max_age"], 1)
+}
+
+func TestManifestsThatNobodyCouldMake(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"manifests", "--partitions", "0", "--replicas", "2"}, "partitions 0: want 1 to 256\nreplicas 2: want 1, 3 or 5"},
+		{[]string{"manifests", "--file-store", "much"}, "--file-store: "},
+		{[]string{"permissions", "--history-age", "long"}, "--history-age: "},
+		{[]string{"manifests", "--format", "xml"}, `--format "xml": want nack, nats-cli, json or helm-values`},
+		{[]string{"permissions", "--format", "xml"}, `--format "xml": want conf or json`},
+	} {
+		_, talk, code := command(t, nil, append([]string{"mq"}, c.args...)...)
+		assert.Equal(t, exitUsage, code, c.args)
+		assert.Contains(t, talk, c.want, c.args)
+	}
+}
+
+func TestPermissionsOfAMeasure(t *testing.T) {
+	out, talk, code := command(t, nil, "mq", "permissions", "--partitions", "2")
+	require.Zero(t, code, talk)
+	assert.Contains(t, out, `"$JS.API.CONSUMER.MSG.NEXT.WH_INGEST_1.*"`)
+	assert.NotContains(t, out, "WH_INGEST_3")
+	out, talk, code = command(t, nil, "mq", "permissions", "--format", "json")
+	require.Zero(t, code, talk)
+	assert.Contains(t, out, `"wh.ingest.>"`)
+}
