@@ -24,22 +24,28 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// crowd is a group whose members a test chooses. The process under test is "self".
+// crowd is a group whose members a test chooses.
 type crowd struct {
 	mu      sync.Mutex
 	members []string
 	changes []chan []string
 }
 
-func newCrowd(others ...string) *crowd { return &crowd{members: append([]string{"self"}, others...)} }
+// seat is a member's view of a crowd.
+type seat struct {
+	*crowd
+	self string
+}
+
+func newCrowd(members ...string) *crowd { return &crowd{members: members} }
 
 // Members implements Group.
-func (c *crowd) Members(ctx context.Context, _ string) (coord.Membership, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (s seat) Members(ctx context.Context, _ string) (coord.Membership, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	changes := make(chan []string, 16)
-	c.changes = append(c.changes, changes)
-	return coord.Membership{Self: "self", Members: c.members, Changes: changes}, ctx.Err()
+	s.changes = append(s.changes, changes)
+	return coord.Membership{Self: s.self, Members: s.members, Changes: changes}, ctx.Err()
 }
 
 // set changes who is there.
@@ -69,7 +75,7 @@ func made(t *testing.T, js jetstream.JetStream, c *natstest.Cluster, ackWait tim
 	t.Cleanup(func() { remove(js, all) })
 	return Options{
 		Link: link.Options{URLs: c.URLs()}, Names: all.Names, Partitions: plan.Partitions, Shards: plan.Shards,
-		Group: newCrowd(), share: shareByName, Logger: quiet(), TopologyWait: 30 * time.Second, minAckWait: min(ackWait, topology.MinAckWait),
+		Group: seat{newCrowd("self"), "self"}, share: shareByName, Logger: quiet(), TopologyWait: 30 * time.Second, minAckWait: min(ackWait, topology.MinAckWait),
 	}
 }
 
@@ -102,7 +108,7 @@ func open(t *testing.T, o Options) *Broker {
 
 // unassign has another process own the shard, and no other, until it is let go of.
 func unassign(_ *testing.T, b mq.Broker, s mq.Shard) {
-	all := b.(*Broker).o.Group.(*crowd)
+	all := b.(*Broker).o.Group.(seat)
 	all.set("self", s.Name)
 	all.set("self")
 }
