@@ -112,6 +112,7 @@ type Options struct {
 	Tenants mq.Tenants
 	// Faults is nil where the queue is not on this process's disk.
 	Faults mq.Faults
+	Fleet  Fleet
 	// Adoptions is nil where no step of an adoption can fail, Limits where no
 	// tenant has any.
 	Adoptions Adoptions
@@ -242,6 +243,7 @@ func (s *Server) opsRoutes(router chi.Router) {
 	router.Get("/v1/ops/pipes", s.operator(s.opsPipes))
 	router.Get("/v1/ops/pipes/{name}", s.operator(s.opsPipe))
 	router.Get("/v1/ops/tenants", s.operator(s.opsTenants))
+	router.Get("/v1/ops/fleet", s.operator(s.opsFleet))
 	router.Get("/v1/ops/dlq/stats", s.operator(s.opsDeadLetterStats))
 	router.Get("/v1/ops/dlq/rows", s.operator(s.opsDeadLetterRows))
 	router.Delete("/v1/ops/dlq/rows", s.operator(s.opsDeadLetterDiscard))

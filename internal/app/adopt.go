@@ -55,6 +55,7 @@ func (a *App) adopt(ctx context.Context, _ map[tenant.ID]*settings.Snapshot) {
 	a.endStreams(snapshots)
 	a.hub.Reseat()
 	a.failures.Store(failures)
+	a.fleet.Adopted(generation(snapshots))
 }
 
 func (a *App) adoptPools(snapshots map[tenant.ID]*settings.Snapshot, failures *failures) {

@@ -22,11 +22,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/fleet"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/insert"
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -70,6 +72,7 @@ type App struct {
 	results   *results
 	letters   *letters.Keeper
 	watches   *ingest.Watches
+	fleet     *fleet.Fleet
 	api       *api.Server
 	// servers are one or more; the first is everybody's, if there is one.
 	servers []*http.Server
@@ -132,7 +135,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.limits = limit.New(limit.Options{Metrics: a.metrics})
 	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
 	a.shares = sharesOf(o.Memory, o.Config.Limits)
-	a.buildPipeline(ids)
+	a.buildPipeline(ids, o.Build)
 	a.buildAPI(o)
 	return a, nil
 }
@@ -149,7 +152,7 @@ func traceOptions(o Options) telemetry.TraceOptions {
 
 // buildPipeline makes what takes rows from the door to ClickHouse and to the
 // streams.
-func (a *App) buildPipeline(ids *stream.IDs) {
+func (a *App) buildPipeline(ids *stream.IDs, build telemetry.Build) {
 	a.gate = ingest.NewGate(ingest.GateOptions{
 		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
 		MaxWaiting: a.shares.waiting,
@@ -167,6 +170,9 @@ func (a *App) buildPipeline(ids *stream.IDs) {
 	}
 	a.watches = ingest.NewWatches(a.floor)
 	a.hear()
+	a.fleet = fleet.New(fleet.Options{Bus: a.notices, Shards: a.shards, Self: notice.Process{
+		Instance: a.config.InstanceID, Roles: a.config.Roles, Version: build.Version, Started: time.Now().UTC(),
+	}})
 	a.hub = stream.New(stream.Options{
 		Broker: a.queue, IDs: ids, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
 	})
@@ -181,7 +187,7 @@ func (a *App) buildAPI(o Options) {
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.queue, Streams: a.hub,
 		Inserts: a.watches, Letters: a.letters,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
-		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Limits: a.limits,
+		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
 		MaxBodyMemory: a.shares.bodies, MaxAnswerMemory: a.shares.answers, MaxHeldAnswer: a.config.Cache.Local.MaxBytes / 16,
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	localnotice "github.com/wavehouse/wavehouse/internal/notice/local"
+	natsnotice "github.com/wavehouse/wavehouse/internal/notice/nats"
 )
 
 // backends are what the configuration chose, behind their contracts. This file
@@ -38,6 +39,8 @@ type backends struct {
 	dedupe  dedupe.Store
 	coord   coord.Coordinator
 	notices notice.Bus
+	// shared says that other processes may be at the same queue.
+	shared bool
 
 	closers []func(context.Context) error
 }
@@ -50,7 +53,7 @@ func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, me
 		return b, err
 	}
 	b.closers = append(b.closers, func(context.Context) error { return lock.Close() })
-	if err := b.openCoord(ctx, c, component(logger, "coord"), metrics); err != nil {
+	if err := b.openCoord(ctx, c, logger, metrics); err != nil {
 		return b, err
 	}
 	if b.queue, err = openQueue(ctx, c, component(logger, "queue"), metrics, b.coord); err != nil {
@@ -64,7 +67,7 @@ func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, me
 	if err != nil {
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
-	b.cache, b.notices = results, localnotice.New()
+	b.cache = results
 	if b.dedupe, err = openDedupe(c, component(logger, "dedupe"), metrics); err != nil {
 		return b, err
 	}
@@ -90,25 +93,29 @@ func openQueue(ctx context.Context, c *config.Config, logger *slog.Logger, metri
 	return queue, nil
 }
 
-// openCoord makes what holds leases.
+// openCoord makes what holds leases, and what carries notices.
 func (b *backends) openCoord(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) error {
-	if c.Coord.Backend != "nats" {
-		b.coord = localcoord.New()
+	b.coord, b.notices = localcoord.New(), localnotice.New()
+	b.shared = c.MQ.Backend == "nats"
+	if !b.shared {
 		b.closers = append(b.closers, b.coord.Close)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.MQ.NATS.TopologyWait)
 	defer cancel()
-	nc, err := link.Dial(ctx, natsLink(c.MQ.NATS), "wavehouse-coord", logger, link.Handlers{})
+	nc, err := link.Dial(ctx, natsLink(c.MQ.NATS), "wavehouse-coord", component(logger, "coord"), link.Handlers{})
 	if err != nil {
-		return fmt.Errorf("open the bucket of leases: %w", err)
+		return fmt.Errorf("open the bucket of leases and notices: %w", err)
 	}
 	b.closers = append(b.closers, func(context.Context) error { nc.Close(); return nil })
-	bucket, err := natskv.On(nc, c.Coord.NATS.Bucket)
-	if err != nil {
-		return fmt.Errorf("open the bucket of leases: %w", err)
+	b.notices = natsnotice.New(natsnotice.Options{Conn: nc, Prefix: natsNames(c).Notices(), Logger: component(logger, "notices")})
+	if c.Coord.Backend == "nats" {
+		bucket, err := natskv.On(nc, c.Coord.NATS.Bucket)
+		if err != nil {
+			return fmt.Errorf("open the bucket of leases: %w", err)
+		}
+		b.coord = natskv.New(natskv.Options{Bucket: bucket, Instance: c.InstanceID, Logger: component(logger, "coord"), Metrics: metrics})
 	}
-	b.coord = natskv.New(natskv.Options{Bucket: bucket, Instance: c.InstanceID, Logger: logger, Metrics: metrics})
 	b.closers = append(b.closers, b.coord.Close)
 	return nil
 }

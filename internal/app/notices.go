@@ -2,9 +2,15 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/notice"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -18,6 +24,23 @@ func (a *App) hear() {
 	if a.config.HasRole(config.RoleIngest) {
 		a.notices.Answer(a.worker.Progress)
 	}
+}
+
+// shards are those of a shared queue that this process has.
+func (a *App) shards() []string {
+	if !a.shared {
+		return nil
+	}
+	return a.worker.Shards()
+}
+
+// generation is the same for the same settings of all tenants.
+func generation(snapshots map[tenant.ID]*settings.Snapshot) string {
+	sum := sha256.New()
+	for _, id := range slices.Sorted(maps.Keys(snapshots)) {
+		_, _ = fmt.Fprintf(sum, "%s %s\n", id, snapshots[id].Hash) // never fails
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // Wrote implements api.Writes: it tells all processes, and returns once this one

@@ -49,6 +49,7 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
 	group.Go(func() error { return a.runBackends(serving) })
+	group.Go(named("fleet", func() error { return a.fleet.Run(feeding) }))
 	if a.sweeper != nil && a.config.HasRole(config.RoleSweeper) {
 		group.Go(named("sweeper", func() error { return a.sweeper.Run(feeding) }))
 	}
@@ -111,6 +112,7 @@ func serve(server *http.Server, listener net.Listener) error {
 // listener, then the requests in flight.
 func (a *App) stopRequests(ctx context.Context) {
 	a.api.BeginStop()
+	a.fleet.Leave()
 	a.hub.CloseAll("shutdown")
 	ctx, cancel := context.WithTimeout(ctx, a.config.Server.ShutdownTimeout-a.drainTimeout())
 	defer cancel()

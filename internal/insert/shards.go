@@ -1,6 +1,7 @@
 package insert
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -60,3 +61,15 @@ func (w *Worker) refuse(d mq.Delivery) {
 
 // extendEvery is how often what is held is extended.
 func (w *Worker) extendEvery() time.Duration { return w.o.Broker.AckWait() / 3 }
+
+// Shards names the shards of the queue that this worker has, sorted.
+func (w *Worker) Shards() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := make([]string, 0, len(w.shards))
+	for s := range w.shards {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return names
+}
