@@ -158,9 +158,10 @@ func (a *App) buildPipeline(ids *stream.IDs, build telemetry.Build) {
 		MaxWaiting: a.shares.waiting,
 	})
 	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics})
+	batches, _ := a.queue.(mq.Batches)
 	a.worker = insert.NewWorker(insert.WorkerOptions{
 		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
-		Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(), MaxHeld: a.shares.batches,
+		Batches: batches, Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(), MaxHeld: a.shares.batches,
 	})
 	if queue, ok := a.queue.(mq.Purger); ok {
 		a.sweeper = sweep.New(sweep.Options{

@@ -162,6 +162,7 @@ func (f *batch) failed(b *backoff, class clickhouse.Class, err error) {
 
 // insert sends the rows once.
 func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
+	f.note(i)
 	body := i.body()
 	ctx, cancel := context.WithTimeout(f.w.work, f.w.o.InsertTimeout)
 	defer cancel()

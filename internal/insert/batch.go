@@ -32,8 +32,9 @@ func (w *Worker) writeBatches(b *batcher) {
 		f := &batch{w: w, b: b, settings: w.o.Settings(b.topic.Tenant, b.topic.Table)}
 		w.mu.Lock()
 		b.flush = f.settings.Flush.withDefaults()
-		insertions := b.next(time.Now())
+		insertions, done := b.next(time.Now())
 		w.mu.Unlock()
+		f.acknowledge(done)
 		ok := f.write(insertions)
 		f.end()
 		if !w.again(b, ok) {

@@ -3,7 +3,6 @@ package insert
 import (
 	"time"
 
-	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -31,6 +30,9 @@ type batcher struct {
 	flush   Flush
 	timer   *time.Timer
 	timerAt time.Time
+
+	// resume is what is to be written first; nil once it is.
+	resume *resumption
 
 	writing   bool
 	urgent    bool  // memory is wanted: the next batch does not wait to fill
@@ -73,6 +75,9 @@ func (w *Worker) gather(b *batcher, c *held) {
 		b.flush = w.o.Settings(b.topic.Tenant, b.topic.Table).Flush.withDefaults()
 	}
 	b.pending = append(b.pending, c)
+	if b.resume != nil {
+		b.resume.came(c, b.first)
+	}
 	b.rows += c.Rows
 	b.bytes += int64(len(c.Body))
 	if !w.draining {
@@ -122,6 +127,12 @@ func (w *Worker) onTimer(b *batcher) {
 // when nothing waits. A drain writes what waits, but tries no kept rows again.
 func (b *batcher) due(now time.Time, draining bool) (wait time.Duration, due bool) {
 	wait = -1
+	if len(b.pending) > 0 && b.resume != nil {
+		if wait = b.resume.wait(now); wait > 0 {
+			return wait, false
+		}
+		return 0, true
+	}
 	if len(b.pending) > 0 {
 		wait = max(0, b.first.Add(b.flush.MaxWait).Sub(now))
 		if draining || b.urgent || wait == 0 || b.rows >= b.flush.MaxRows || b.bytes >= b.flush.MaxBytes {
@@ -176,14 +187,17 @@ func (w *Worker) hurry(id tenant.ID) []*batcher {
 
 // next takes the next batch: the oldest chunks up to a batch's size, one
 // insertion per form, and kept rows that are due.
-func (b *batcher) next(now time.Time) []insertion {
+func (b *batcher) next(now time.Time) (insertions []insertion, done []*held) {
+	if b.resume != nil {
+		return b.nextResumed(now)
+	}
 	n, rows, bytes := 0, 0, int64(0)
 	for n < len(b.pending) && (n == 0 || rows < b.flush.MaxRows && bytes < b.flush.MaxBytes) {
 		rows += b.pending[n].Rows
 		bytes += int64(len(b.pending[n].Body))
 		n++
 	}
-	insertions := insertionsOf(b.pending[:n])
+	insertions = insertionsOf(b.pending[:n])
 	b.pending = append([]*held(nil), b.pending[n:]...)
 	b.urgent = false
 	b.rows -= rows
@@ -195,22 +209,27 @@ func (b *batcher) next(now time.Time) []insertion {
 		insertions = append(insertions, b.kept...)
 		b.kept = nil
 	}
-	return insertions
+	return insertions, nil
+}
+
+// nextResumed takes what the worker before was writing, and nothing else.
+func (b *batcher) nextResumed(now time.Time) (insertions []insertion, done []*held) {
+	insertions, done, b.pending = b.resume.take(b.pending)
+	b.resume = nil
+	b.rows, b.bytes, b.first = 0, 0, now
+	for _, c := range b.pending {
+		b.rows += c.Rows
+		b.bytes += int64(len(c.Body))
+	}
+	return insertions, done
 }
 
 func insertionsOf(chunks []*held) []insertion {
-	var all []insertion
-	at := make(map[*chunk.Form]int)
-	for _, c := range chunks {
-		i, ok := at[c.Form]
-		if !ok {
-			i = len(all)
-			at[c.Form] = i
-			all = append(all, insertion{form: c.Form})
-		}
-		all[i].spans = append(all[i].spans, span{c: c, to: c.Rows})
+	spans := make([]span, len(chunks))
+	for n, c := range chunks {
+		spans[n] = span{c: c, to: c.Rows}
 	}
-	return all
+	return byForm(spans)
 }
 
 // keep puts refused rows aside, to be tried again later and later.

@@ -28,17 +28,27 @@ func (discard) Insert(_ context.Context, r clickhouse.Request) error {
 }
 
 // BenchmarkThrough is everything of ours that a row of a 1,000-row body costs,
-// from the body to the acknowledgement.
+// from the body to the acknowledgement; once without noting what is about to be
+// written.
 func BenchmarkThrough(b *testing.B) {
+	b.Run("noted", func(b *testing.B) { through(b, true) })
+	b.Run("unnoted", func(b *testing.B) { through(b, false) })
+}
+
+func through(b *testing.B, noted bool) {
 	broker, err := embedded.New(embedded.Options{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = broker.Close(context.Background()) })
 	g := ingest.NewGate(ingest.GateOptions{Broker: broker})
-	w := insert.NewWorker(insert.WorkerOptions{
+	o := insert.WorkerOptions{
 		Broker:   broker,
 		Pool:     func(tenant.ID) (insert.Inserter, error) { return discard{}, nil },
 		Settings: served(insert.Flush{}, true),
-	})
+	}
+	if noted {
+		o.Batches = broker
+	}
+	w := insert.NewWorker(o)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

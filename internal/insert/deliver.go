@@ -83,6 +83,8 @@ func (w *Worker) hold(c *held) *batcher {
 	if b == nil {
 		b = newBatcher(c.topic, w.o.BackoffMin, w.o.BackoffMax)
 		w.batchers[c.topic] = b
+		b.resume = w.resumed[c.topic]
+		delete(w.resumed, c.topic)
 		if w.stopping {
 			b.stop()
 		}
@@ -126,6 +128,9 @@ func (w *Worker) reclaim(id tenant.ID) {
 		w.mu.Lock()
 		chunks := b.pending
 		b.pending, b.rows, b.bytes = nil, 0, 0
+		if b.resume != nil {
+			b.resume.here = 0
+		}
 		w.mu.Unlock()
 		w.handBack(b, delay, chunks...)
 		select {

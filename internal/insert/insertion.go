@@ -39,6 +39,8 @@ func (s span) part(from, to int) span {
 type insertion struct {
 	form  *chunk.Form // nil of chunks that cannot be read
 	spans []span
+	// noted says that the queue knows which rows these are.
+	noted bool
 	// uncertain says that an INSERT of these rows may have succeeded.
 	uncertain bool
 	// doubts counts the failures that did not say whether the rows are to blame.
@@ -78,7 +80,7 @@ func (i insertion) chunks() []*held {
 
 // of is an insertion of some of its rows.
 func (i insertion) of(spans ...span) insertion {
-	i.spans = spans
+	i.spans, i.noted = spans, false
 	return i
 }
 

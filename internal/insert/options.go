@@ -61,6 +61,8 @@ type WorkerOptions struct {
 	// Table asks ClickHouse what a table is now; the error is ErrNoTable when it
 	// is gone. nil never asks, and rows for other types are refused.
 	Table func(ctx context.Context, t mq.Topic) (*record.Table, error)
+	// Batches keeps what is being written over a restart; nil keeps nothing.
+	Batches mq.Batches
 	// Settings are the table's settings now.
 	Settings func(t tenant.ID, table string) TableSettings
 	// Tell tells what was written and parked; nil tells nobody. It must not

@@ -97,7 +97,7 @@ func (r *rig) start(configure ...func(*insert.WorkerOptions)) *rig {
 	bus := local.New()
 	r.watches = ingest.NewWatches(nil)
 	bus.Listen(r.watches.Told)
-	o := insert.WorkerOptions{Broker: r.acks, Logger: slog.New(slog.NewTextHandler(r.logs, nil)), Tell: bus.Tell}
+	o := insert.WorkerOptions{Broker: r.acks, Logger: slog.New(slog.NewTextHandler(r.logs, nil)), Tell: bus.Tell, Batches: r.broker}
 	quick(&o)
 	for _, c := range configure {
 		c(&o)

@@ -105,7 +105,7 @@ func (f *batch) keep(i insertion, err error) {
 	f.refusal = err
 	if n := len(f.refused); n > 0 && f.refused[n-1].form == i.form && !i.alone && !f.refused[n-1].alone {
 		last := &f.refused[n-1]
-		last.spans = append(last.spans, i.spans...)
+		last.spans, last.noted = append(last.spans, i.spans...), false
 		last.uncertain = last.uncertain || i.uncertain
 		return
 	}
@@ -132,8 +132,16 @@ func (f *batch) done(spans []span) {
 	for _, s := range spans {
 		if s.c.left -= s.rows(); s.c.left == 0 {
 			complete = append(complete, s.c)
-			f.complete = append(f.complete, s.c.pos)
 		}
+	}
+	f.noteSettled(spans)
+	f.acknowledge(complete)
+}
+
+// acknowledge ends chunks all of whose rows are settled.
+func (f *batch) acknowledge(complete []*held) {
+	for _, c := range complete {
+		f.complete = append(f.complete, c.pos)
 	}
 	f.w.ack(f.b, complete)
 }

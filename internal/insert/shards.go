@@ -1,6 +1,7 @@
 package insert
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -9,9 +10,11 @@ import (
 
 // assigned begins a shard of the queue.
 func (w *Worker) assigned(s mq.Shard) {
+	resumed := w.resume(s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shards[s] = struct{}{}
+	maps.Copy(w.resumed, resumed)
 }
 
 // revoked lets go of all that is held of a shard. What is being inserted is

@@ -37,6 +37,7 @@ type Worker struct {
 	held     map[heldKey]*held
 	unacked  map[heldKey]struct{}
 	shards   map[mq.Shard]struct{} // those that are assigned
+	resumed  map[mq.Topic]*resumption
 	progress *progress
 	stopping bool // Run's context has ended
 	draining bool
@@ -60,6 +61,7 @@ func NewWorker(o WorkerOptions) *Worker {
 		held:     make(map[heldKey]*held),
 		unacked:  make(map[heldKey]struct{}),
 		shards:   make(map[mq.Shard]struct{}),
+		resumed:  make(map[mq.Topic]*resumption),
 		progress: newProgress(),
 	}
 	w.left = sync.NewCond(&w.mu)

@@ -82,6 +82,7 @@ func (q *queue) settle(add []ledger.Range) int {
 			q.source.ackedLocked(s)
 		}
 	}
+	q.forgetLocked()
 	if q.acked.Floor >= q.last {
 		q.waiting.reset(q.last) // whatever was counted in error
 	}

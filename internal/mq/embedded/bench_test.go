@@ -88,3 +88,20 @@ func BenchmarkDeliver(b *testing.B) {
 	b.StopTimer()
 	require.NoError(b, c.Stop(context.Background()))
 }
+
+// BenchmarkNote is what an INSERT of as many chunks pays to be repeated
+// unchanged after a kill.
+func BenchmarkNote(b *testing.B) {
+	broker := newBenchBroker(b)
+	for _, chunks := range []int{1, 50} {
+		b.Run(fmt.Sprint(chunks), func(b *testing.B) {
+			batch := mq.Batch{Topic: mq.Topic{Tenant: "birch", Table: "t"}, Rows: make([]mq.Rows, chunks)}
+			for n := range batch.Rows {
+				batch.Rows[n].Chunk = mq.NewPosition(1, uint64(n+1))
+			}
+			for b.Loop() {
+				require.NoError(b, broker.Note(batch))
+			}
+		})
+	}
+}

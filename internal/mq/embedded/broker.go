@@ -47,6 +47,7 @@ type Broker struct {
 	feeds   *feeds
 	space   *space
 	metrics *metrics
+	batches batches
 
 	// ctx ends when Close begins; tasks are the broker's own goroutines.
 	ctx    context.Context
@@ -116,6 +117,9 @@ func (b *Broker) start() (err error) {
 		return err
 	}
 	if err := b.recover(b.ctx); err != nil {
+		return err
+	}
+	if err := b.openBatches(); err != nil {
 		return err
 	}
 	if b.metrics, err = newMetrics(b, b.o.Registerer); err != nil {
@@ -274,6 +278,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	for _, q := range b.all() {
 		errs = append(errs, q.close())
 	}
+	errs = append(errs, b.batches.file.Close())
 	b.metrics.unregister()
 	errs = append(errs, b.lock.Close())
 	return errors.Join(errs...)

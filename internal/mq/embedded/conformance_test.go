@@ -62,7 +62,7 @@ func TestConformance(t *testing.T) {
 			Damage:   func(t *testing.T, id tenant.ID) func() { return damage(t, dir, id) },
 		}
 	}, mqtest.Capabilities{
-		Budgets: true, Purger: true, Floors: true, AckWaitRedelivers: true, AcksOutliveFailover: true,
+		Budgets: true, Purger: true, Floors: true, Batches: true, AckWaitRedelivers: true, AcksOutliveFailover: true,
 		Failover: true, Holes: true, Raw: true, Damage: true,
 	}, 1)
 }

@@ -70,6 +70,8 @@ type queue struct {
 	removedTo uint64
 	// waiting is what is not acknowledged, by table.
 	waiting waiting
+	// noted is what was being written, until it is acknowledged.
+	noted []mq.Batch
 	// source delivers to the worker; nil without a Consume.
 	source *source
 	// oldest remembers when the sequence oldestSeq was stored.

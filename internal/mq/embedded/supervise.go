@@ -67,6 +67,7 @@ func (b *Broker) syncLedgers() {
 	for _, q := range b.all() {
 		q.syncLedger()
 	}
+	b.syncBatches()
 }
 
 // lostAnswers gives up on messages that were never answered, which a stream

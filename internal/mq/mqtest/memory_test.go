@@ -21,5 +21,5 @@ func TestMemory(t *testing.T) {
 				b.(*MemoryBroker).Missed(Chunk(topic.Tenant, topic.Table, "missed"))
 			},
 		}
-	}, Capabilities{AckWaitRedelivers: true, Failover: true, Revokes: true, Holes: true, Raw: true}, 11)
+	}, Capabilities{AckWaitRedelivers: true, Failover: true, Revokes: true, Holes: true, Raw: true}, 12)
 }

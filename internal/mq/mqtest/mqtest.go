@@ -18,9 +18,9 @@ import (
 // Capabilities are what an implementation has beyond the contract's core. A
 // case that needs one which is missing is skipped.
 type Capabilities struct {
-	// Budgets, Purger and Floors are the interfaces of those names; Run fails
-	// when the queue says otherwise.
-	Budgets, Purger, Floors bool
+	// Budgets, Purger, Floors and Batches are the interfaces of those names; Run
+	// fails when the queue says otherwise.
+	Budgets, Purger, Floors, Batches bool
 	// AckWaitRedelivers: a delivery left unanswered for the ack wait comes
 	// again.
 	AckWaitRedelivers bool
@@ -93,8 +93,9 @@ func agrees(t *testing.T, s Store, has Capabilities) {
 	_, budgets := b.(mq.Budgets)
 	_, purger := b.(mq.Purger)
 	_, floors := b.(mq.Floors)
-	require.Equal(t, Capabilities{Budgets: has.Budgets, Purger: has.Purger, Floors: has.Floors},
-		Capabilities{Budgets: budgets, Purger: purger, Floors: floors})
+	_, batches := b.(mq.Batches)
+	require.Equal(t, Capabilities{Budgets: has.Budgets, Purger: has.Purger, Floors: has.Floors, Batches: has.Batches},
+		Capabilities{Budgets: budgets, Purger: purger, Floors: floors, Batches: batches})
 	require.Equal(t, Capabilities{Failover: has.Failover, Revokes: has.Revokes, Holes: has.Holes, Raw: has.Raw, Damage: has.Damage},
 		Capabilities{Failover: s.Failover != nil, Revokes: s.Revoke != nil, Holes: s.Hole != nil, Raw: s.Raw != nil, Damage: s.Damage != nil})
 }

@@ -27,6 +27,7 @@ func ownCases() []testCase {
 		{name: "own/only what is acknowledged and old is purged", needs: purger, run: purgeAcked},
 		{name: "own/tenants by pages", needs: purger, run: tenantPages},
 		{name: "own/floor", needs: func(c Capabilities) bool { return c.Floors }, run: floors},
+		{name: "own/batches are remembered until they are acknowledged", needs: func(c Capabilities) bool { return c.Batches }, run: batches},
 	}
 }
 
@@ -333,5 +334,58 @@ func floors(t *testing.T, s Store) {
 	require.Equal(t, at[2], floor)
 	require.NoError(t, b.Close(t.Context()))
 	_, _, err := floorsOf(t, b).Floor(t.Context(), topic)
+	require.ErrorIs(t, err, mq.ErrClosed)
+}
+
+// batches: what was being written is known again after a restart, until its
+// chunks are acknowledged; another composition of the same rows takes its place.
+func batches(t *testing.T, s Store) {
+	b := open(t, s)
+	in, c := consume(t, b)
+	at := publishMany(t, b, "birch", "t", 6)
+	publishMany(t, b, "cedar", "t", 1)
+	in.await(t, 7)
+	topic := mq.Topic{Tenant: "birch", Table: "t"}
+	shard, _ := c.Shard(topic)
+	rows := func(n, from, to int) mq.Rows { return mq.Rows{Chunk: at[n], From: from, To: to} }
+	note := func(settled bool, rows ...mq.Rows) mq.Batch {
+		batch := mq.Batch{Topic: topic, Rows: rows, Settled: settled}
+		require.NoError(t, batchesOf(t, b).Note(batch))
+		return batch
+	}
+	noted := func() []mq.Batch {
+		got, err := batchesOf(t, b).Noted(shard)
+		require.NoError(t, err)
+		return got
+	}
+	require.Empty(t, noted())
+	note(false, rows(0, 0, 0), rows(1, 0, 0), rows(2, 0, 0)) // refused, and narrowed down
+	first := note(false, rows(0, 0, 0), rows(1, 0, 3))
+	second := note(true, rows(1, 3, 5), rows(5, 0, 2))
+	third := note(false, rows(4, 0, 0), rows(3, 7, 9))
+	other := topic
+	other.Table = "a.b \x00ü"
+	fourth := mq.Batch{Topic: other, Rows: []mq.Rows{rows(2, 0, 0)}}
+	require.NoError(t, batchesOf(t, b).Note(fourth))
+	want := []mq.Batch{first, second, third, fourth}
+	require.Equal(t, want, noted())
+	b = reopen(t, s, b)
+	require.Equal(t, want, noted())
+	in, c = consume(t, b)
+	require.Len(t, in.await(t, 7), 7)
+	require.NoError(t, c.Ack(in.list()[4]))
+	want[2].Settled = true
+	require.Equal(t, want, noted(), "its chunk is acknowledged, so it was written")
+	require.NoError(t, c.Ack(in.list()[:4]...))
+	require.Equal(t, []mq.Batch{second}, noted())
+	b = reopen(t, s, b)
+	require.Equal(t, []mq.Batch{second}, noted())
+	in, c = consume(t, b)
+	in.await(t, 2)
+	require.NoError(t, c.Ack(in.list()...))
+	require.Empty(t, noted())
+	require.NoError(t, b.Close(t.Context()))
+	require.ErrorIs(t, batchesOf(t, b).Note(first), mq.ErrClosed)
+	_, err := batchesOf(t, b).Noted(shard)
 	require.ErrorIs(t, err, mq.ErrClosed)
 }

@@ -170,6 +170,13 @@ func floorsOf(t *testing.T, b mq.Broker) mq.Floors {
 	return v
 }
 
+func batchesOf(t *testing.T, b mq.Broker) mq.Batches {
+	t.Helper()
+	v, ok := b.(mq.Batches)
+	require.True(t, ok, "the queue is no mq.Batches")
+	return v
+}
+
 func tenantsOf(t *testing.T, b mq.Broker) mq.Tenants {
 	t.Helper()
 	v, ok := b.(mq.Tenants)
