@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -28,35 +29,63 @@ const (
 	maxHeldAnswer = 64 << 20
 	// defaultAnswers is the memory of answers, of 512 MiB in all.
 	defaultAnswers = 128 << 20
+	// streamBytes is what an open stream takes, with its connection.
+	streamBytes = 40 << 10
+	// letterBytes is what a page or a replay of dead letters takes: what is read of
+	// the queue, and its rendering.
+	letterBytes = 24 << 20
+	// entryBytes is what an entry of the results of an ingest takes.
+	entryBytes = 512
 	// defaultHeldAnswer is the largest answer that the cache keeps by default.
 	defaultHeldAnswer = 4 << 20
 )
 
-// answers is the memory of answers that are made and sent. A piece is what each
+// Answers is the memory of answers that are made and sent. A piece is what each
 // cannot do without; with more of it an answer is held whole, which may be cached
 // and whose failure is an error, not an end in the middle. So nobody who holds
 // large answers keeps others from theirs.
-type answers struct {
+type Answers struct {
 	pieces, whole *fairshare.Bytes
-	// maxHeld bounds an answer that is held whole.
-	maxHeld int64
+	// maxHeld bounds an answer that is held whole, and most what one may reserve.
+	maxHeld, most int64
 }
 
-// newAnswers shares total bytes. cacheable is the size of an answer that is worth
-// holding whole.
-func newAnswers(total, cacheable int64) *answers {
+// NewAnswers shares total bytes; 0 is 128 MiB. cacheable is the size of an answer
+// that is worth holding whole; 0 is 4 MiB.
+func NewAnswers(total, cacheable int64) *Answers {
+	total, cacheable = cmp.Or(total, defaultAnswers), cmp.Or(cacheable, defaultHeldAnswer)
 	pieces := total / 4
-	return &answers{
+	return &Answers{
 		pieces: fairshare.New(pieces, pieces), whole: fairshare.New(total-pieces, total-pieces),
-		maxHeld: min(cacheable, maxHeldAnswer, total/8),
+		most: (total - pieces) / 2, maxHeld: min(cacheable, maxHeldAnswer, total/8),
 	}
 }
 
+// TakeWithin takes n bytes for a tenant, and waits for them until ctx ends.
+func (a *Answers) TakeWithin(ctx context.Context, id tenant.ID, n int64) bool {
+	return a.whole.TakeWithin(ctx, id, n)
+}
+
+// Give gives back what TakeWithin took.
+func (a *Answers) Give(id tenant.ID, n int64) { a.whole.Give(id, n) }
+
+// reserve is TakeWithin for an answer that is made otherwise, for as long as one
+// waits.
+func (a *Answers) reserve(ctx context.Context, id tenant.ID, n int64) (release func(), err error) {
+	waiting, cancel := context.WithTimeout(ctx, answersWait)
+	defer cancel()
+	n = min(n, a.most)
+	if !a.TakeWithin(waiting, id, n) {
+		return nil, answersBusy(ctx)
+	}
+	return func() { a.Give(id, n) }, nil
+}
+
 // used is how many bytes are taken.
-func (a *answers) used() int64 { return a.pieces.Used() + a.whole.Used() }
+func (a *Answers) used() int64 { return a.pieces.Used() + a.whole.Used() }
 
 // begin takes what an answer needs, and waits a little for it.
-func (a *answers) begin(ctx context.Context, id tenant.ID) (*room, error) {
+func (a *Answers) begin(ctx context.Context, id tenant.ID) (*room, error) {
 	if !a.pieces.Take(id, pieceBytes) {
 		waiting, cancel := context.WithTimeout(ctx, answersWait)
 		defer cancel()
@@ -79,7 +108,7 @@ func answersBusy(ctx context.Context) error {
 
 // room is the memory of one answer, for one goroutine.
 type room struct {
-	of     *answers
+	of     *Answers
 	tenant tenant.ID
 	held   int64 // of whole
 }

@@ -2,15 +2,12 @@ package api
 
 import (
 	"bytes"
-	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -21,135 +18,194 @@ const (
 	maxIngestBody = 16 << 20
 	// maxDocument bounds a query document and an ops statement.
 	maxDocument = 1 << 20
-	// maxZstdWindow bounds what a zstd frame may ask the decoder to hold.
-	maxZstdWindow = 8 << 20
-	// bodyTimeout bounds how long a client may take to send a body.
+	// bodyTimeout bounds how long a client may take to send a body, and
+	// bodyStall how long it may take to send bodyRate bytes of it.
 	bodyTimeout = 60 * time.Second
-	// bodyStart is what a body of unknown size is read into first.
-	bodyStart = 32 << 10
+	bodyStall   = 10 * time.Second
+	bodyRate    = 10 << 10
+	// bodyStart is what a body is read into first, whatever its length is said to
+	// be, and bodyGrowth how many times of what has arrived is made room for.
+	bodyStart  = 4 << 10
+	bodyGrowth = 4
+	// smallBody is up to where a body takes its memory from what is kept for small
+	// ones.
+	smallBody = 64 << 10
+	// bodyWait is how long a body waits for memory.
+	bodyWait = 2 * time.Second
+)
+
+// Codes of bodies that did not arrive whole.
+const (
+	codeIncomplete = "body.incomplete"
+	codeBusy       = "bodies.busy"
 )
 
 // operatorBodies is under what the bodies of ops routes are counted.
 const operatorBodies tenant.ID = ""
 
 // bodyReader reads request bodies, decoded, within a limit for each and a
-// limit for all of them together, shared between tenants.
+// limit for all of them together, shared between tenants. What is taken follows
+// what has arrived, and large bodies take nothing from small ones.
 type bodyReader struct {
-	memory *fairshare.Bytes
+	small, large *fairshare.Bytes
 }
 
 func newBodyReader(total int64) *bodyReader {
-	return &bodyReader{memory: fairshare.New(total, total)}
+	small := total / 4
+	return &bodyReader{small: fairshare.New(small, small), large: fairshare.New(total-small, total-small)}
 }
+
+// used is how many bytes are taken.
+func (b *bodyReader) used() int64 { return b.small.Used() + b.large.Used() }
 
 // read returns the decoded body and a function that gives its memory back,
 // which the caller must call once it no longer uses the body.
 func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, limit int64) (body []byte, release func(), err error) {
-	if r.ContentLength > limit && r.Header.Get("Content-Encoding") == "" {
+	plain := r.Header.Get("Content-Encoding") == ""
+	if r.ContentLength > limit && plain {
 		return nil, nil, tooLarge(limit)
 	}
-	// The deadline is for the body alone: it is lifted once the body is here.
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-
-	reader, encoding, err := decoder(r)
+	arriving := &arriving{body: r.Body, control: http.NewResponseController(w)}
+	arriving.begin()
+	m := &bodyMemory{of: b, ctx: r.Context(), tenant: id}
+	expected := int64(-1)
+	if plain {
+		expected = r.ContentLength
+	}
+	body, err = m.read(arriving, r.Header.Values("Content-Encoding"), limit, expected)
 	if err != nil {
+		// The deadline stays for what is still to come, which the server reads when
+		// it is little. Who sends too slowly is not waited for.
+		if p := problemOf(err); p.Code == codeIncomplete || p.Code == codeBusy {
+			w.Header().Set("Connection", "close")
+		}
 		return nil, nil, err
 	}
-	defer func() { _ = reader.Close() }()
-	body, err = b.readAll(reader, id, limit, r.ContentLength, encoding)
+	// The deadline is for the body alone.
+	arriving.end()
 	held := int64(cap(body))
+	return body, func() { m.give(held) }, nil
+}
+
+// read decodes a body. With an error nothing is held.
+func (m *bodyMemory) read(from io.Reader, encodings []string, limit, expected int64) ([]byte, error) {
+	reader, err := decode(from, encodings, m)
 	if err != nil {
-		b.memory.Give(id, held)
-		return nil, nil, err
+		return nil, err
 	}
-	return body, func() { b.memory.Give(id, held) }, nil
+	defer reader.close()
+	body, err := m.readAll(reader, limit, expected)
+	if err != nil {
+		m.give(int64(cap(body)))
+		return nil, err
+	}
+	return body, nil
+}
+
+// bodyMemory takes the memory of one body.
+type bodyMemory struct {
+	of     *bodyReader
+	ctx    context.Context
+	tenant tenant.ID
+}
+
+func (m *bodyMemory) room(n int64) *fairshare.Bytes {
+	if n <= smallBody {
+		return m.of.small
+	}
+	return m.of.large
+}
+
+// take takes n bytes, and waits a little for them.
+func (m *bodyMemory) take(n int64) error {
+	room := m.room(n)
+	if room.Take(m.tenant, n) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, bodyWait)
+	defer cancel()
+	if room.TakeWithin(ctx, m.tenant, n) {
+		return nil
+	}
+	if err := m.ctx.Err(); err != nil {
+		return err
+	}
+	return problem(http.StatusServiceUnavailable, codeBusy, "too many request bodies are being read: their memory is spent").
+		retryable(time.Second)
+}
+
+// give gives back what one call of take took.
+func (m *bodyMemory) give(n int64) {
+	if n > 0 {
+		m.room(n).Give(m.tenant, n)
+	}
 }
 
 // readAll returns what was read, with an error too. The capacity of the body is
-// what was taken of the memory.
-func (b *bodyReader) readAll(reader io.Reader, id tenant.ID, limit, sizeHint int64, encoding string) (body []byte, err error) {
-	first := int64(bodyStart)
-	switch {
-	case sizeHint >= 0 && encoding == "":
-		first = max(sizeHint, 511) + 1
-	case sizeHint >= 0:
-		first = max(4*sizeHint, 512)
+// what was taken of the memory. expected is how long the body is said to be, -1
+// for unknown.
+func (m *bodyMemory) readAll(reader *decoded, limit, expected int64) (body []byte, err error) {
+	most := limit + 1
+	if expected >= 0 {
+		most = min(most, max(expected, 511)+1)
 	}
-	for next := min(first, limit+1); ; next = min(2*next, limit+1) {
+	for next := min(bodyStart, most); ; next = min(bodyGrowth*next, most) {
 		// The buffer before is held until it is copied.
-		if !b.memory.Take(id, next) {
-			return body, problem(http.StatusServiceUnavailable, "queue.full",
-				"too many request bodies are being read").retryable(time.Second)
+		if err := m.take(next); err != nil {
+			return body, err
 		}
 		grown := make([]byte, next)
 		copy(grown, body)
-		b.memory.Give(id, int64(cap(body)))
+		m.give(int64(cap(body)))
 		n, readErr := io.ReadFull(reader, grown[len(body):])
 		body = grown[: len(body)+n : next]
 		switch {
 		case errors.Is(readErr, io.EOF), errors.Is(readErr, io.ErrUnexpectedEOF) && !truncated(readErr):
 			return body, nil
 		case readErr != nil:
-			return body, bodyProblem(readErr, encoding)
+			return body, bodyProblem(readErr, reader.encoding)
 		case int64(len(body)) > limit:
 			return body, tooLarge(limit)
 		}
 	}
 }
 
-// cutShort marks an unexpected end that the decoder met, so that it is not
-// taken for the end that io.ReadFull reports.
-type cutShort struct{ error }
-
-func truncated(err error) bool {
-	var cut cutShort
-	return errors.As(err, &cut)
+// arriving is a body on its way. It is cut off when too little of it comes.
+type arriving struct {
+	body    io.Reader
+	control *http.ResponseController
+	until   time.Time // when all of it must be here
+	renewed time.Time // when the deadline was set
+	got     int       // since then
 }
 
-// decoder undoes the body's Content-Encoding.
-func decoder(r *http.Request) (io.ReadCloser, string, error) {
-	encodings := r.Header.Values("Content-Encoding")
-	encoding := strings.ToLower(strings.TrimSpace(strings.Join(encodings, ",")))
-	switch encoding {
-	case "", "identity":
-		return decoded(r.Body, r.Body), "", nil
-	case "gzip", "x-gzip":
-		reader, err := gzip.NewReader(r.Body)
-		if err != nil {
-			return nil, encoding, bodyProblem(err, "gzip")
-		}
-		return decoded(reader, reader), "gzip", nil
-	case "zstd":
-		reader, err := zstd.NewReader(r.Body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
-		if err != nil {
-			return nil, encoding, bodyProblem(err, "zstd")
-		}
-		closer := reader.IOReadCloser()
-		return decoded(closer, closer), "zstd", nil
+func (a *arriving) begin() {
+	a.until = time.Now().Add(bodyTimeout)
+	a.renew(time.Now())
+}
+
+func (a *arriving) renew(now time.Time) {
+	a.got, a.renewed = 0, now
+	deadline := now.Add(bodyStall)
+	if deadline.After(a.until) {
+		deadline = a.until
 	}
-	return nil, encoding, problem(http.StatusUnsupportedMediaType, "encoding.unsupported",
-		fmt.Sprintf("content encoding %q is not supported: send gzip, zstd or none", encoding))
+	_ = a.control.SetReadDeadline(deadline)
 }
 
-func decoded(r io.Reader, c io.Closer) io.ReadCloser {
-	return struct {
-		io.Reader
-		io.Closer
-	}{endMarker{r}, c}
-}
-
-// endMarker tells a body that ends too early from one that ends.
-type endMarker struct{ io.Reader }
-
-func (e endMarker) Read(p []byte) (int, error) {
-	n, err := e.Reader.Read(p)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = cutShort{err}
+// Read gives what has come. What has waited for memory meanwhile is not held
+// against the client.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.body.Read(p)
+	if a.got += n; a.got >= bodyRate {
+		if now := time.Now(); now.Sub(a.renewed) > bodyStall/10 {
+			a.renew(now)
+		}
 	}
 	return n, err
 }
+
+func (a *arriving) end() { _ = a.control.SetReadDeadline(time.Time{}) }
 
 func bodyProblem(err error, encoding string) *Problem {
 	var tooBig *http.MaxBytesError
@@ -160,7 +216,7 @@ func bodyProblem(err error, encoding string) *Problem {
 		return problem(http.StatusBadRequest, "body.malformed",
 			fmt.Sprintf("the body is not valid %s: %v", encoding, plainCause(err)))
 	}
-	return problem(http.StatusBadRequest, "body.incomplete", "the body did not arrive whole").because(err)
+	return problem(http.StatusBadRequest, codeIncomplete, "the body did not arrive whole, or too slowly").because(err)
 }
 
 func plainCause(err error) error {

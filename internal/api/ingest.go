@@ -84,12 +84,30 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	if result.Replayed {
 		w.Header().Set(replayedHeader, "true")
 	}
+	release() // who waits, or is slow to read, holds no body
+	release = func() {}
+	defer s.fit(c, &result)()
 	if err != nil || wait == nil || result.Replayed {
 		return answerIngest(w, result, err)
 	}
-	release() // what waits holds no body
-	release = func() {}
 	return s.answerInserted(ctx, w, c, wait, result, all)
+}
+
+// fewEntries is how many results are told where there is no memory for all.
+const fewEntries = 64
+
+// fit takes the memory of an answer's results, or cuts them. The caller gives it back
+// with release.
+func (s *Server) fit(c *request, result *ingest.Result) (release func()) {
+	n := int64(len(result.Results)) * entryBytes
+	if n <= pieceBytes {
+		return func() {}
+	}
+	if !s.Answers.whole.Take(c.tenant, n) {
+		result.Results, result.Truncated = result.Results[:fewEntries], true
+		return func() {}
+	}
+	return func() { s.Answers.Give(c.tenant, n) }
 }
 
 // recordIDs says how the table's records are told apart, nil for not at all.

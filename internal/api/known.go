@@ -42,7 +42,7 @@ func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked) (d
 	}
 	var at *room // of a small one nothing is held
 	if _, size := encodingOf(r.Header.Get("Accept-Encoding"), value); size > pieceBytes {
-		if at, err = s.answers.begin(r.Context(), a.tenant); err != nil {
+		if at, err = s.Answers.begin(r.Context(), a.tenant); err != nil {
 			return true, err
 		}
 		defer at.end()

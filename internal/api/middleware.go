@@ -87,10 +87,15 @@ func (rec *recorder) pace(p []byte) (n int, err error) {
 	return n, err
 }
 
-// last bounds what the server sends by itself once the handler is done. The next
-// answer on the connection sets another deadline before it is sent.
-func (rec *recorder) last() {
-	_ = http.NewResponseController(rec.ResponseWriter).SetWriteDeadline(time.Now().Add(stallTimeout))
+// last bounds what the server sends by itself once the handler is done, and reads of
+// a body that the handler did not. The next answer on the connection sets another
+// deadline before it is sent.
+func (rec *recorder) last(r *http.Request) {
+	control, deadline := http.NewResponseController(rec.ResponseWriter), time.Now().Add(stallTimeout)
+	_ = control.SetWriteDeadline(deadline)
+	if rec.http1 && r.ContentLength != 0 {
+		_ = control.SetReadDeadline(deadline)
+	}
 }
 
 // unpaced leaves the deadlines of an answer to who writes it.
@@ -172,7 +177,7 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 				e.recovered(rec, r, fault)
 			}
 			e.finish(rec, r, span, start)
-			rec.last()
+			rec.last(r)
 		}()
 		next.ServeHTTP(rec, r)
 	})

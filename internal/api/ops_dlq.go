@@ -94,6 +94,11 @@ func (s *Server) opsDeadLetterRows(w http.ResponseWriter, r *http.Request, query
 	if err != nil {
 		return err
 	}
+	release, err := s.Answers.reserve(r.Context(), operatorBodies, letterBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
 	page, err := store.List(r.Context(), table, limit, query.Get("cursor"))
 	if err != nil {
 		return lettersProblem(err)

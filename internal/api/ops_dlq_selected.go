@@ -127,6 +127,11 @@ func (s *Server) opsDeadLetterReplay(w http.ResponseWriter, r *http.Request, que
 	if err != nil {
 		return err
 	}
+	release, err := s.Answers.reserve(ctx, operatorBodies, letterBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
 	result, err := s.Letters.Replay(ctx, letters.Replay{
 		Topic: mq.Topic{Tenant: c.tenant, Table: selected.Table}, Store: store, Table: table,
 		MissingAsZero: c.settings.Config.MissingAsZero(selected.Table),

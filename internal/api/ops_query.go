@@ -31,7 +31,7 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if err != nil {
 		return err
 	}
-	at, err := s.answers.begin(r.Context(), c.tenant)
+	at, err := s.Answers.begin(r.Context(), c.tenant)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	if err != nil {
 		return err
 	}
-	at, err := s.answers.begin(r.Context(), c.tenant)
+	at, err := s.Answers.begin(r.Context(), c.tenant)
 	if err != nil {
 		return err
 	}

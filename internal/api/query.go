@@ -78,7 +78,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	if err != nil {
 		return err
 	}
-	at, err := s.answers.begin(r.Context(), c.tenant)
+	at, err := s.Answers.begin(r.Context(), c.tenant)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func TestAFailureStandsOnALineOfItsOwn(t *testing.T) {
 func TestAnswersHaveAShareEach(t *testing.T) { synctest.Test(t, answersHaveAShareEach) }
 
 func answersHaveAShareEach(t *testing.T) {
-	a := newAnswers(8*pieceBytes, 2*pieceBytes)
+	a := NewAnswers(8*pieceBytes, 2*pieceBytes)
 	first, err := a.begin(t.Context(), "a")
 	require.NoError(t, err)
 	require.False(t, first.hold(pieceBytes+1), "a part of all for one answer at most")

@@ -3,7 +3,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -98,7 +97,7 @@ type Streams interface {
 
 // Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
 // Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory,
-// MaxAnswerMemory, MaxHeldAnswer and Now.
+// Answers and Now.
 type Options struct {
 	Settings Settings
 	Schemas  Schemas
@@ -141,10 +140,8 @@ type Options struct {
 	// MaxBodyMemory bounds the request bodies held at once, in bytes; 0 is
 	// 256 MiB.
 	MaxBodyMemory int64
-	// MaxAnswerMemory bounds the answers that are made and sent at once, in bytes;
-	// 0 is 128 MiB. MaxHeldAnswer bounds one that is held whole, to be cached; 0 is
-	// 4 MiB.
-	MaxAnswerMemory, MaxHeldAnswer int64
+	// Answers is the memory of those that are made and sent; nil is one of 128 MiB.
+	Answers *Answers
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
@@ -154,10 +151,8 @@ type Server struct {
 	Options
 	edge   *edge
 	bodies *bodyReader
-	// answers is the memory of those that are made and sent.
-	answers *answers
-	known   *memo.Memo[asked, cache.Key]
-	bounds  *memo.Memo[boundKey, boundEntry]
+	known  *memo.Memo[asked, cache.Key]
+	bounds *memo.Memo[boundKey, boundEntry]
 	// public and ops are their routes; public has both unless they are apart.
 	public, ops chi.Router
 	stopping    atomic.Bool
@@ -174,11 +169,13 @@ func NewServer(o Options) *Server {
 	if o.MaxBodyMemory == 0 {
 		o.MaxBodyMemory = 256 << 20
 	}
+	if o.Answers == nil {
+		o.Answers = NewAnswers(0, 0)
+	}
 	s := &Server{
 		Options: o,
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
 		bodies:  newBodyReader(o.MaxBodyMemory),
-		answers: newAnswers(cmp.Or(o.MaxAnswerMemory, defaultAnswers), cmp.Or(o.MaxHeldAnswer, defaultHeldAnswer)),
 		known:   memo.New[asked, cache.Key](maxKnown),
 		bounds:  memo.New[boundKey, boundEntry](maxBounds),
 	}

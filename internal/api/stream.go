@@ -42,6 +42,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *request) erro
 	if err != nil {
 		return err
 	}
+	release, err := s.Answers.reserve(r.Context(), c.tenant, streamBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
 	config := c.settings.Config.Stream
 	subscription := stream.Subscription{
 		Tenant: c.tenant, Table: name, LastEventID: position, HasLastEventID: hasPosition, Since: since,

@@ -85,6 +85,7 @@ type App struct {
 	windows  windows
 	limits   *limit.Limits
 	shares   shares
+	answers  *api.Answers
 	failures atomic.Pointer[failures] // of the last adoption
 }
 
@@ -135,6 +136,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.limits = limit.New(limit.Options{Metrics: a.metrics})
 	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
 	a.shares = sharesOf(o.Memory, o.Config.Limits)
+	a.answers = api.NewAnswers(a.shares.answers, o.Config.Cache.Local.MaxBytes/16)
 	a.buildPipeline(ids, o.Build)
 	a.buildAPI(o)
 	return a, nil
@@ -175,7 +177,7 @@ func (a *App) buildPipeline(ids *stream.IDs, build telemetry.Build) {
 		Instance: a.config.InstanceID, Roles: a.config.Roles, Version: build.Version, Started: time.Now().UTC(),
 	}})
 	a.hub = stream.New(stream.Options{
-		Broker: a.queue, IDs: ids, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns,
+		Broker: a.queue, IDs: ids, Logger: component(a.logger, "stream"), Registerer: a.metrics, Hidden: a.hiddenColumns, Memory: a.answers,
 	})
 }
 
@@ -190,7 +192,7 @@ func (a *App) buildAPI(o Options) {
 		Auth: a.auth, Frontiers: a.newFrontiers(),
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
-		MaxBodyMemory: a.shares.bodies, MaxAnswerMemory: a.shares.answers, MaxHeldAnswer: a.config.Cache.Local.MaxBytes / 16,
+		MaxBodyMemory: a.shares.bodies, Answers: a.answers,
 	}
 	options.Tenants, _ = a.queue.(mq.Tenants)
 	options.Faults, _ = a.queue.(mq.Faults)
@@ -240,6 +242,13 @@ func newHTTPServer(addr string, handler http.Handler, logger *slog.Logger) *http
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Addr: addr, Handler: handler, Protocols: protocols,
+		// What has come of bodies and nobody has read yet, of all streams of one
+		// connection and of each. A write of the connection may take as long as one
+		// of a stream's may, and a little longer.
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 64 << 10, WriteByteTimeout: 35 * time.Second,
+			MaxConcurrentStreams: 250,
+		},
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}

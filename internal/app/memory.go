@@ -117,7 +117,7 @@ func sharesOf(limit int64, c config.Limits) shares {
 		bodies:  min(limit/8, 256<<20), waiting: min(limit/16, 256<<20), batches: min(limit/8, 256<<20),
 	}
 	// A body and a batch of full size fit, however little there is.
-	s.bodies, s.waiting, s.batches = max(s.bodies, 32<<20), max(s.waiting, 16<<20), max(s.batches, 32<<20)
+	s.bodies, s.waiting, s.batches = max(s.bodies, 48<<20), max(s.waiting, 16<<20), max(s.batches, 32<<20)
 	if c.Answers > 0 {
 		s.answers = c.Answers
 	}

@@ -12,6 +12,12 @@ const (
 	weakIDKey = 32
 )
 
+// With less than this the server does nothing well.
+const (
+	leastMemory  = 128 << 20
+	leastAnswers = 16 << 20
+)
+
 // check holds the values against what the table of keys does not say, and
 // against each other.
 func (l *loader) check() {
@@ -38,6 +44,13 @@ func (l *loader) check() {
 	}
 	if n := len(c.Stream.IDKey); n > 0 && n < weakIDKey {
 		l.faultf("stream.id_key: want at least %d bytes, not %d", weakIDKey, n)
+	}
+	for key, c := range map[string]struct{ value, least int64 }{
+		"limits.memory": {c.Limits.Memory, leastMemory}, "limits.answers": {c.Limits.Answers, leastAnswers},
+	} {
+		if c.value != 0 && c.value < c.least {
+			l.faultf("%s: want at least %dMiB, or 0", key, c.least>>20)
+		}
 	}
 	l.backends()
 }

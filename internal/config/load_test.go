@@ -264,3 +264,17 @@ func TestEffectiveShowsValueAndOrigin(t *testing.T) {
 	assert.Contains(t, shown, Setting{"settings.dir", "/etc/wavehouse", OriginEnv})
 	assert.Len(t, shown, len(keys()))
 }
+
+func TestMemoryHasALeast(t *testing.T) {
+	for variable, fault := range map[string]string{
+		"WH_LIMITS_MEMORY=64MiB":   "limits.memory: want at least 128MiB, or 0",
+		"WH_LIMITS_ANSWERS=1MiB":   "limits.answers: want at least 16MiB, or 0",
+		"WH_LIMITS_ANSWERS=-16MiB": "WH_LIMITS_ANSWERS",
+	} {
+		_, _, err := Load([]string{variable, "WH_SETTINGS_DIR=s"}, nil)
+		require.ErrorContains(t, err, fault)
+	}
+	c, _, err := Load([]string{"WH_LIMITS_MEMORY=512MiB", "WH_SETTINGS_DIR=s"}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 512<<20, c.Limits.Memory)
+}

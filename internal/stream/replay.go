@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -86,26 +87,69 @@ func (s *subscriber) startAt(since time.Time) error {
 func (s *subscriber) replay(until mq.Position) error {
 	defer func() { s.buf = nil }()
 	for !s.reached(until) {
-		batch, err := s.readHistory(until)
-		var gap *mq.ReplayGap
-		switch {
-		case errors.As(err, &gap):
-			s.skipGone(gap, until)
-			err = nil
-		case err == nil, errors.Is(err, errBatchFull):
-			full := err != nil
-			if err = s.deliverBatch(batch); err == nil && !full {
-				s.advance(until)
-			}
-		case !errors.Is(err, errEnded):
-			err = s.giveUp("replay", err)
+		release, err := s.takeBatch()
+		if err != nil {
+			return err
 		}
+		err = s.replayBatch(until)
+		release()
 		if err != nil {
 			return err
 		}
 		s.replayed = true
 	}
 	return nil
+}
+
+// replayBatch delivers the next batch of history.
+func (s *subscriber) replayBatch(until mq.Position) error {
+	batch, err := s.readHistory(until)
+	var gap *mq.ReplayGap
+	switch {
+	case errors.As(err, &gap):
+		s.skipGone(gap, until)
+		return nil
+	case err == nil, errors.Is(err, errBatchFull):
+		full := err != nil
+		if err = s.deliverBatch(batch); err == nil && !full {
+			s.advance(until)
+		}
+	case !errors.Is(err, errEnded):
+		err = s.giveUp("replay", err)
+	}
+	return err
+}
+
+// takePatience is how long memory is waited for between looks at what else there is
+// to do, and takePause how long is left between tries that do not wait.
+const (
+	takePatience = 500 * time.Millisecond
+	takePause    = 50 * time.Millisecond
+)
+
+// takeBatch waits for the memory of a batch and its rendering, and keeps the
+// connection alive meanwhile.
+func (s *subscriber) takeBatch() (release func(), err error) {
+	memory := s.hub.o.Memory
+	if memory == nil {
+		return func() {}, nil
+	}
+	n := 2 * int64(s.hub.o.ReplayBatchBytes)
+	for {
+		ctx, cancel := context.WithTimeout(s.ctx, takePatience)
+		taken := memory.TakeWithin(ctx, s.sub.Tenant, n)
+		cancel()
+		if taken {
+			return func() { memory.Give(s.sub.Tenant, n) }, nil
+		}
+		if err := s.attend(); err != nil {
+			return nil, err
+		}
+		select {
+		case <-s.wake:
+		case <-time.After(takePause):
+		}
+	}
 }
 
 // reached reports whether nothing up to until is left to read.

@@ -6,6 +6,7 @@
 package stream
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -43,6 +44,14 @@ type RowGrant interface {
 	Visible(layout *record.Layout, row []byte) (bool, error)
 }
 
+// Memory is bounded, and shared between tenants.
+type Memory interface {
+	// TakeWithin takes n bytes for a tenant, and waits for them until ctx ends.
+	TakeWithin(ctx context.Context, t tenant.ID, n int64) bool
+	// Give gives back what TakeWithin took.
+	Give(t tenant.ID, n int64)
+}
+
 // Options configure a Hub. Broker is required, everything else has a default.
 type Options struct {
 	Broker Broker
@@ -68,6 +77,8 @@ type Options struct {
 	// ReplayBatchBytes bounds the chunks one history read takes into memory
 	// (one chunk at least); 0 is 768 KiB. A reader holds at most one batch.
 	ReplayBatchBytes int
+	// Memory is where such a batch is taken from; nil has room for every one.
+	Memory Memory
 	// WriteTimeout is how long one write to a client may take; 0 is 30 s.
 	WriteTimeout time.Duration
 	// MaxLag is how long a subscriber that fell behind may take to catch up

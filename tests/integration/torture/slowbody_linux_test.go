@@ -119,7 +119,8 @@ func holdBodies(t *testing.T, server *harness.Server, chunked bool) (held, refus
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-				assertFull(t, a)
+				assert.Equal(t, http.StatusServiceUnavailable, a.Status, a.Body)
+				assert.Contains(t, a.Body, `"bodies.busy"`)
 				refusals++
 			case sending == nil:
 				held++
