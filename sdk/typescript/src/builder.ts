@@ -9,7 +9,8 @@ import type {
   OrderBy,
   QueryDocument,
 } from "./document.js";
-import type { ExportFormat, QueryOptions } from "./query.js";
+import type { ExportFormat } from "./export.js";
+import type { QueryOptions } from "./query.js";
 import type { ColumnOf, Shown } from "./schema.js";
 
 /** An aggregation in a `select`, its name as a type. */
@@ -72,8 +73,7 @@ type Picked<R, S extends readonly unknown[]> = Pick<R, Extract<S[number], Column
 /** Runs what a builder describes; the client is one. */
 export interface Runner {
   run<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<T[]>;
-  text(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<string>;
-  bytes(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<Uint8Array>;
+  export(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<unknown>;
   lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined>;
 }
 
@@ -171,12 +171,12 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
 
   /** The answer as text. */
   csv(options: QueryOptions = {}): Promise<string> {
-    return this.#runner.text(this.table, this.document, "csv", options);
+    return this.#runner.export(this.table, this.document, "csv", options) as Promise<string>;
   }
 
   /** The answer as an Arrow stream or a Parquet file. */
   bytes(format: "arrow" | "parquet", options: QueryOptions = {}): Promise<Uint8Array> {
-    return this.#runner.bytes(this.table, this.document, format, options);
+    return this.#runner.export(this.table, this.document, format, options) as Promise<Uint8Array>;
   }
 
   then<A = Shown<S>[], B = never>(

@@ -1,11 +1,15 @@
+import { Batcher, type BatcherOptions } from "./batcher.js";
 import { QueryBuilder } from "./builder.js";
 import type { DocumentOver, QueryDocument, ResultOf } from "./document.js";
-import { insert, type InsertOptions, type InsertResult } from "./insert.js";
+import type { InsertOptions, InsertResult } from "./insert.js";
+import type { LiveOptions, LiveSource } from "./live.js";
+import { Engines, LiveQuery } from "./livequery.js";
 import { resolve, type WaveHouseOptions } from "./options.js";
 import { pipe, type PipeOptions } from "./pipe.js";
-import { type ExportFormat, Queries, type QueryOptions, type Snapshot } from "./query.js";
-import type { AnyDatabase, ColumnOf, DatabaseTypes, InsertOf, PipeName, RowOf, Shown, TableName } from "./schema.js";
-import { stream, type StreamEvent, type StreamOptions } from "./stream.js";
+import type { ExportFormat } from "./export.js";
+import { Queries, type QueryOptions, type Snapshot } from "./query.js";
+import type { AnyDatabase, ColumnOf, DatabaseTypes, InsertOf, PipeName, Row, RowOf, Shown, TableName } from "./schema.js";
+import type { StreamEvent, StreamOptions } from "./stream.js";
 import { Transport } from "./transport.js";
 
 /**
@@ -16,6 +20,7 @@ import { Transport } from "./transport.js";
 export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
   readonly #transport: Transport;
   readonly #queries: Queries;
+  readonly #engines = new Engines();
 
   /** Throws a WaveHouseError with code `client.invalid_option`. */
   constructor(options: WaveHouseOptions) {
@@ -29,12 +34,17 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
    * result by their index. It throws an InsertError, which carries what was
    * achieved, when a request fails as a whole and when every row was refused.
    */
-  insert<T extends TableName<DB>>(
+  async insert<T extends TableName<DB>>(
     table: T,
     rows: InsertOf<DB, T> | readonly InsertOf<DB, T>[],
     options: InsertOptions = {},
   ): Promise<InsertResult> {
-    return insert(this.#transport, table, rows, options);
+    return (await import("./insert.js")).insert(this.#transport, table, rows, options);
+  }
+
+  /** Collects rows of a table and sends them in batches; see BatcherOptions. Close it. */
+  batcher<T extends TableName<DB>>(table: T, options: BatcherOptions<InsertOf<DB, T>> = {}): Batcher<InsertOf<DB, T>> {
+    return new Batcher(this.#transport, table, options);
   }
 
   /** Begins a query that is put together step by step. */
@@ -42,9 +52,8 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
     return new QueryBuilder(
       {
         run: (t, document, options) => this.#queries.rows(t, document, options),
-        text: (t, document, format, options) => this.#queries.text(t, document, format, options),
-        bytes: (t, document, format, options) => this.#queries.bytes(t, document, format, options),
-        lines: (t, document, options) => this.#queries.lines(t, document, options),
+        export: (t, document, format, options) => this.#export(t, document, format, options),
+        lines: (t, document, options) => this.#lines(t, document, options),
       },
       table,
       {},
@@ -80,16 +89,39 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
     format: F,
     options: QueryOptions = {},
   ): Promise<F extends "arrow" | "parquet" ? Uint8Array : string> {
-    const answer: Promise<Uint8Array | string> =
-      format === "arrow" || format === "parquet"
-        ? this.#queries.bytes(table, document, format, options)
-        : this.#queries.text(table, document, format, options);
+    const answer = this.#export(table, document, format, options);
     return answer as Promise<F extends "arrow" | "parquet" ? Uint8Array : string>;
+  }
+
+  // What not every page needs is loaded when it is used.
+
+  async #export(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<string | Uint8Array> {
+    return (await import("./export.js")).exported(this.#transport, table, document, format, options);
+  }
+
+  async *#lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined> {
+    yield* (await import("./export.js")).lines<T>(this.#transport, table, document, options);
   }
 
   /** Runs a named pipe and returns its rows. */
   pipe<P extends PipeName<DB>>(name: P, params: DB["pipes"][P]["params"], options: PipeOptions = {}): Promise<Shown<DB["pipes"][P]["row"]>[]> {
     return pipe(this.#transport, name, params, options);
+  }
+
+  /**
+   * The answer of a query, and then every later row: a view that stays right.
+   * Subscribers of equal queries, other tabs included, share one connection.
+   */
+  live<R, S>(query: QueryBuilder<R, S>, options?: LiveOptions): LiveQuery<Shown<S>>;
+  live<T = Row>(query: { table: TableName<DB>; document: QueryDocument }, options?: LiveOptions): LiveQuery<T>;
+  live({ table, document }: { table: string; document: QueryDocument }, options: LiveOptions = {}): LiveQuery<unknown> {
+    const source: LiveSource = {
+      snapshot: (t, d, o) => this.#queries.snapshot(t, d, o),
+      stream: (t, o) => this.stream(t as TableName<DB>, o) as AsyncGenerator<StreamEvent<Row>, void, undefined>,
+      sleep: (ms, signal) => this.#transport.settings.clock.sleep(ms, signal),
+      caller: () => this.#transport.caller(),
+    };
+    return new LiveQuery(this.#engines.get(table, document, options, source));
   }
 
   /**
@@ -100,7 +132,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
    */
   stream<R>(table: unknown extends R ? never : TableName<DB>, options?: StreamOptions): AsyncGenerator<StreamEvent<R>, void, undefined>;
   stream<T extends TableName<DB>>(table: T, options?: StreamOptions): AsyncGenerator<StreamEvent<RowOf<DB, T>>, void, undefined>;
-  stream(table: string, options: StreamOptions = {}): AsyncGenerator<StreamEvent<unknown>, void, undefined> {
-    return stream(this.#transport, table, options);
+  async *stream(table: string, options: StreamOptions = {}): AsyncGenerator<StreamEvent<unknown>, void, undefined> {
+    yield* (await import("./stream.js")).stream(this.#transport, table, options);
   }
 }

@@ -1,3 +1,4 @@
+export type { Batcher, BatcherOptions, Drop, DropReason, Leftover } from "./batcher.js";
 export {
   any,
   avg,
@@ -28,9 +29,12 @@ export type {
   TimeRange,
 } from "./document.js";
 export { InsertError, WaveHouseError } from "./errors.js";
+export type { ExportFormat } from "./export.js";
 export type { InsertFailure, InsertOptions, InsertResult } from "./insert.js";
+export type { LiveOptions, LiveState, LiveStatus } from "./live.js";
+export type { LiveQuery } from "./livequery.js";
 export type { Clock, Fetch, HeaderSource, Token, WaveHouseOptions } from "./options.js";
 export type { PipeOptions } from "./pipe.js";
-export type { ExportFormat, QueryOptions, Snapshot } from "./query.js";
+export type { QueryOptions, Snapshot } from "./query.js";
 export type { AnyDatabase, DatabaseTypes, PipeTypes, Row, TableTypes } from "./schema.js";
 export type { EndEvent, GapEvent, RowEvent, StreamEvent, StreamOptions } from "./stream.js";

@@ -65,7 +65,7 @@ export async function insert(
   rows: object | readonly object[],
   options: InsertOptions,
 ): Promise<InsertResult> {
-  const result: InsertResult = { total: 0, succeeded: 0, failed: 0, duplicates: 0, failures: [] };
+  const result = newResult();
   if (options.wait !== undefined) {
     result.deadLettered = 0;
     result.inserted = true;
@@ -75,7 +75,7 @@ export async function insert(
   for (const batch of batches(Array.isArray(rows) ? rows : [rows])) {
     number++;
     try {
-      await send(transport, table, batch, keyOf(options, number), options, result);
+      await sendBatch(transport, table, batch, keyOf(options, number), options, result);
     } catch (failure) {
       throw failure instanceof WaveHouseError ? new InsertError(failure, result, confirmed) : failure;
     }
@@ -99,7 +99,12 @@ function keyOf(options: InsertOptions, number: number): string | undefined {
   return key === undefined || number === 1 ? key : `${key}-${number}`;
 }
 
-async function send(
+export function newResult(): InsertResult {
+  return { total: 0, succeeded: 0, failed: 0, duplicates: 0, failures: [] };
+}
+
+/** Sends the rows of one request and adds what became of them to `result`. */
+export async function sendBatch(
   transport: Transport,
   table: string,
   batch: Batch,

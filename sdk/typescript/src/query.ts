@@ -1,8 +1,7 @@
 import type { QueryDocument } from "./document.js";
 import { parseExact } from "./json.js";
 import { stringify } from "./rows.js";
-import { type Answer, type Call, invalidResponse, jsonBy, type Transport } from "./transport.js";
-import { Deadline } from "./deadline.js";
+import { type Call, invalidResponse, jsonBy, type Transport } from "./transport.js";
 
 export interface QueryOptions {
   signal?: AbortSignal | undefined;
@@ -17,17 +16,7 @@ export interface Snapshot<T> {
   exact: boolean;
 }
 
-export type ExportFormat = "csv" | "tsv" | "ndjson" | "arrow" | "parquet";
-
-const mediaTypes: Record<ExportFormat, string> = {
-  csv: "text/csv",
-  tsv: "text/tab-separated-values",
-  ndjson: "application/x-ndjson",
-  arrow: "application/vnd.apache.arrow.stream",
-  parquet: "application/vnd.apache.parquet",
-};
-
-function callOf(table: string, document: QueryDocument, accept: string, more: Partial<Call> = {}): Call {
+export function callOf(table: string, document: QueryDocument, accept: string, more: Partial<Call> = {}): Call {
   const { int64, ...rest } = document;
   return {
     method: "POST",
@@ -40,7 +29,7 @@ function callOf(table: string, document: QueryDocument, accept: string, more: Pa
 }
 
 /** How an answer's numbers are read. */
-function parserOf({ int64 }: QueryDocument): (text: string) => unknown {
+export function parserOf({ int64 }: QueryDocument): (text: string) => unknown {
   return int64 === undefined || int64 === "exact" ? parseExact : JSON.parse;
 }
 
@@ -92,56 +81,6 @@ export class Queries {
     return { rows: rowsOf<T>(body), position, exact: response.headers.get("x-stream-join") === "exact" };
   }
 
-  async text(table: string, document: QueryDocument, format: ExportFormat, { signal }: QueryOptions): Promise<string> {
-    return (await this.#export(table, document, format, signal, (r) => r.text())).body;
-  }
-
-  async bytes(table: string, document: QueryDocument, format: ExportFormat, { signal }: QueryOptions): Promise<Uint8Array> {
-    return new Uint8Array((await this.#export(table, document, format, signal, (r) => r.arrayBuffer())).body);
-  }
-
-  /** Rows of an NDJSON answer as they arrive. Nothing is repeated once it began. */
-  async *lines<T>(table: string, document: QueryDocument, { signal }: QueryOptions): AsyncGenerator<T, void, undefined> {
-    const parse = parserOf(document);
-    const deadline = new Deadline(signal);
-    try {
-      deadline.restart(this.#transport.settings.timeoutMs);
-      const response = await this.#transport.open(callOf(table, document, mediaTypes.ndjson), deadline);
-      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (;;) {
-        deadline.restart(this.#transport.settings.timeoutMs);
-        const piece = await reader?.read();
-        deadline.restart(0); // the caller takes its time over the rows
-        if (piece === undefined || piece.done) {
-          break;
-        }
-        const lines = (rest + piece.value).split("\n");
-        rest = lines.pop() ?? "";
-        for (const line of lines) {
-          yield lineOf<T>(parse, line, response);
-        }
-      }
-      if (rest !== "") {
-        yield lineOf<T>(parse, rest, response);
-      }
-    } catch (cause) {
-      throw deadline.explain(cause);
-    } finally {
-      deadline.cancel();
-    }
-  }
-
-  #export<T>(
-    table: string,
-    document: QueryDocument,
-    format: ExportFormat,
-    signal: AbortSignal | undefined,
-    read: (response: Response) => Promise<T>,
-  ): Promise<Answer<T>> {
-    return this.#transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
-  }
-
   #keep(key: string, etag: string | null, text: string): void {
     this.#kept.delete(key);
     if (!etag || text.length > longestKept) {
@@ -152,14 +91,5 @@ export class Queries {
     if (this.#kept.size > mostKept && oldest !== undefined) {
       this.#kept.delete(oldest);
     }
-  }
-}
-
-/** A row of an NDJSON answer; its last line may say instead why the rows end early. */
-function lineOf<T>(parse: (text: string) => unknown, line: string, response: Response): T {
-  try {
-    return parse(line) as T;
-  } catch (cause) {
-    throw invalidResponse(`a line that is not JSON: ${line.slice(0, 100)}`, response, cause);
   }
 }

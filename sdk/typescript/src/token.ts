@@ -53,11 +53,26 @@ export class TokenSource {
 
 /** When a JWT ends, in milliseconds since 1970; undefined when it does not say. */
 function expiry(token: string): number | undefined {
+  const end = claimsOf(token)?.["exp"];
+  return typeof end === "number" ? end * 1000 : undefined;
+}
+
+/** What a JWT claims, unchecked; undefined when it is none. */
+function claimsOf(token: string): Record<string, unknown> | undefined {
   try {
     const payload = token.split(".")[1] ?? "";
-    const claims = JSON.parse(atob(payload.replace(/-/g, "+").replace(/_/g, "/"))) as { exp?: unknown };
-    return typeof claims.exp === "number" ? claims.exp * 1000 : undefined;
+    return JSON.parse(atob(payload.replace(/-/g, "+").replace(/_/g, "/"))) as Record<string, unknown>;
   } catch {
     return undefined;
   }
+}
+
+/** Tells callers apart, but not two tokens of one: what changes at each renewal is left out. */
+export function callerOf(token: string | undefined): string {
+  const claims = token === undefined ? undefined : claimsOf(token);
+  if (claims === undefined) {
+    return token ?? "";
+  }
+  const { exp, iat, nbf, jti, ...lasting } = claims;
+  return JSON.stringify(Object.entries(lasting).sort());
 }

@@ -2,7 +2,7 @@ import { Deadline } from "./deadline.js";
 import { fromResponse, WaveHouseError } from "./errors.js";
 import type { Settings } from "./options.js";
 import { backoff, mayRepeat, type Repeat } from "./retry.js";
-import { TokenSource } from "./token.js";
+import { callerOf, TokenSource } from "./token.js";
 
 export interface Call {
   method: "GET" | "POST" | "DELETE";
@@ -33,6 +33,12 @@ export class Transport {
   constructor(settings: Settings) {
     this.settings = settings;
     this.#tokens = new TokenSource(settings.token, settings.clock);
+  }
+
+  /** Who is calling, and where; undefined when that cannot be told. */
+  async caller(): Promise<string | undefined> {
+    const { base, tenant, headers } = this.settings;
+    return typeof headers === "function" ? undefined : JSON.stringify([base, tenant, headers, callerOf(await this.#tokens.get())]);
   }
 
   /** Makes a call, repeating it as allowed, and reads its answer. */

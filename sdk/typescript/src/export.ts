@@ -1,0 +1,75 @@
+import { Deadline } from "./deadline.js";
+import type { QueryDocument } from "./document.js";
+import { callOf, parserOf, type QueryOptions } from "./query.js";
+import { invalidResponse, type Transport } from "./transport.js";
+
+export type ExportFormat = "csv" | "tsv" | "ndjson" | "arrow" | "parquet";
+
+const mediaTypes: Record<ExportFormat, string> = {
+  csv: "text/csv",
+  tsv: "text/tab-separated-values",
+  ndjson: "application/x-ndjson",
+  arrow: "application/vnd.apache.arrow.stream",
+  parquet: "application/vnd.apache.parquet",
+};
+
+/** The answer as text for CSV, TSV and NDJSON, as bytes for Arrow and Parquet. */
+export async function exported(
+  transport: Transport,
+  table: string,
+  document: QueryDocument,
+  format: ExportFormat,
+  { signal }: QueryOptions,
+): Promise<string | Uint8Array> {
+  const binary = format === "arrow" || format === "parquet";
+  const read = async (r: Response) => (binary ? new Uint8Array(await r.arrayBuffer()) : r.text());
+  const { body } = await transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
+  return body;
+}
+
+/** Rows as they arrive. Nothing is repeated once the answer began. */
+export async function* lines<T>(
+  transport: Transport,
+  table: string,
+  document: QueryDocument,
+  { signal }: QueryOptions,
+): AsyncGenerator<T, void, undefined> {
+  const parse = parserOf(document);
+  const deadline = new Deadline(signal);
+  const { timeoutMs } = transport.settings;
+  try {
+    deadline.restart(timeoutMs);
+    const response = await transport.open(callOf(table, document, mediaTypes.ndjson), deadline);
+    const text = new TextDecoder();
+    const reader = response.body?.getReader();
+    let rest = "";
+    for (;;) {
+      deadline.restart(timeoutMs);
+      const piece = await reader?.read();
+      deadline.restart(0); // the caller takes its time over the rows
+      const done = piece === undefined || piece.done;
+      const found = (rest + (done ? text.decode() : text.decode(piece.value, { stream: true }))).split("\n");
+      rest = done ? "" : (found.pop() ?? "");
+      for (const line of found) {
+        if (line !== "") {
+          yield lineOf<T>(parse, line, response);
+        }
+      }
+      if (done) {
+        return;
+      }
+    }
+  } catch (cause) {
+    throw deadline.explain(cause);
+  } finally {
+    deadline.cancel();
+  }
+}
+
+function lineOf<T>(parse: (text: string) => unknown, line: string, response: Response): T {
+  try {
+    return parse(line) as T;
+  } catch (cause) {
+    throw invalidResponse(`a line that is not JSON: ${line.slice(0, 100)}`, response, cause);
+  }
+}
