@@ -14,11 +14,13 @@ export class Engine {
   state: LiveState<Values> = { status: "connecting", rows: [] };
   readonly #listeners = new Set<Listener>();
   readonly #start: Start;
+  readonly #forget: () => void;
   #running: AbortController | undefined;
   #linger: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(start: Start) {
+  constructor(start: Start, forget: () => void) {
     this.#start = start;
+    this.#forget = forget;
   }
 
   subscribe(listener: Listener): () => void {
@@ -33,6 +35,7 @@ export class Engine {
           if (state.status === "closed") {
             running.abort();
             this.#running = undefined;
+            this.#leave(); // whoever asks meanwhile sees why it closed
           }
         }
       };
@@ -41,12 +44,19 @@ export class Engine {
     }
     return () => {
       if (this.#listeners.delete(listener) && this.#listeners.size === 0) {
-        this.#linger = setTimeout(() => {
-          this.#running?.abort();
-          this.#running = undefined;
-        }, lingerMs);
+        this.#leave();
       }
     };
+  }
+
+  /** Ends in a moment, unless somebody subscribes. */
+  #leave(): void {
+    clearTimeout(this.#linger);
+    this.#linger = setTimeout(() => {
+      this.#running?.abort();
+      this.#running = undefined;
+      this.#forget();
+    }, lingerMs);
   }
 }
 
@@ -96,13 +106,12 @@ export class Engines {
     const name = JSON.stringify([table, document, options.key, options.refreshMs, options.tabs]);
     let engine = this.#engines.get(name);
     if (engine === undefined) {
-      const made = (engine = new Engine(async (signal, changed, state) => {
+      const start: Start = async (signal, changed, state) => {
         this.#engines.set(name, made);
-        // A query that nobody follows any more is forgotten.
-        signal.addEventListener("abort", () => this.#engines.delete(name), { once: true });
         const { shared } = await import("./tabs.js");
         await shared(source, table, document, options, signal, changed, state, name);
-      }));
+      };
+      const made = (engine = new Engine(start, () => this.#engines.delete(name)));
       this.#engines.set(name, made);
     }
     return engine;
