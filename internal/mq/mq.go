@@ -110,8 +110,8 @@ type Broker interface {
 	Feeder
 	History
 	Letters
-	// Full is why nothing can be stored now, nil when it can. It wraps ErrFull
-	// and asks nobody.
+	// Full is why nothing can be stored now, nil when it can. It wraps ErrFull or
+	// ErrUnavailable and asks nobody.
 	Full() error
 	// Close ends everything; later calls return ErrClosed.
 	Close(ctx context.Context) error

@@ -130,8 +130,20 @@ func (b *Broker) release() {
 	}
 }
 
-// Full implements mq.Broker: whether a partition is full is known to the cluster.
-func (b *Broker) Full() error { return nil }
+// Full implements mq.Broker. Whether a partition is full is known to the cluster.
+func (b *Broker) Full() error {
+	if !b.pub.IsConnected() {
+		return fmt.Errorf("%w: there is no connection to the NATS cluster", mq.ErrUnavailable)
+	}
+	for _, p := range b.parts {
+		for s := range b.o.Shards {
+			if p.covers(s) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("%w: the NATS cluster has no durable of any shard", mq.ErrUnavailable)
+}
 
 // Close ends deliveries and feeds, hands back what is not acknowledged, waits for
 // publishes under way until ctx ends, and disconnects. Consumptions that were not

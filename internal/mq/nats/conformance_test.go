@@ -58,13 +58,19 @@ func (c *crowd) set(members ...string) {
 	}
 }
 
+// planned is a small topology.
+func planned(prefix string) topology.Plan {
+	plan := topology.Default()
+	plan.Prefix, plan.Bucket = prefix, prefix
+	plan.Partitions, plan.Shards, plan.Replicas, plan.FileStore = 2, 3, 1, 4<<30
+	return plan
+}
+
 // made is a topology of its own on a cluster, and the options for it.
 func made(t *testing.T, js jetstream.JetStream, c *natstest.Cluster, ackWait time.Duration, replicas int) Options {
 	t.Helper()
-	plan := topology.Default()
-	plan.Prefix = fmt.Sprint("t", prefixes.Add(1))
-	plan.Bucket = plan.Prefix
-	plan.Partitions, plan.Shards, plan.Replicas, plan.FileStore = 2, 3, replicas, 4<<30
+	plan := planned(fmt.Sprint("t", prefixes.Add(1)))
+	plan.Replicas = replicas
 	all := topology.Of(plan)
 	for _, p := range all.Partitions {
 		for n := range p.Shards {

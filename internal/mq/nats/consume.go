@@ -29,8 +29,14 @@ type consumption struct {
 	managed chan struct{}
 	ending  sync.Once
 
+	// revoking are shards that are being let go of, on goroutines that end with the
+	// worker's call; again asks for another look at the shares when one is.
+	revoking sync.WaitGroup
+	again    chan struct{}
+
 	mu      sync.Mutex
 	shards  map[place]*shard
+	leaving map[place]bool
 	members int
 	// former are shards that were stopped with deliveries at the worker.
 	former []*shard
@@ -49,7 +55,7 @@ func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), shards: map[place]*shard{}}
+	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), again: make(chan struct{}, 1), shards: map[place]*shard{}, leaving: map[place]bool{}}
 	c.ctx, c.cancel = context.WithCancel(b.life.Context())
 	b.mu.Lock()
 	before := b.consumer
@@ -90,53 +96,56 @@ func (c *consumption) manage() {
 
 // member keeps its part of the shards until the membership ends.
 func (c *consumption) member(m coord.Membership) {
-	c.settle(m.Self, m.Members)
-	for {
+	members, ok := m.Members, true
+	for ok {
+		c.settle(m.Self, members)
 		select {
-		case members, ok := <-m.Changes:
-			if !ok {
-				return
+		case next, more := <-m.Changes:
+			if ok = more; ok {
+				members = next
 			}
-			c.settle(m.Self, members)
+		case <-c.again:
 		case <-c.ctx.Done():
 			return
 		}
 	}
 }
 
-// settle lets go of shards that are another's and takes those that fall to self.
+// settle lets go of shards that are another's and takes those that fall to self,
+// but for those that it is still letting go of.
 func (c *consumption) settle(self string, members []string) {
-	owners := c.b.o.share(members, places(c.b.o.Partitions, c.b.o.Shards))
+	all := places(c.b.o.Partitions, c.b.o.Shards)
+	owners := c.b.o.share(members, all)
 	mine := func(at place) bool { return self != "" && slices.Contains(members, self) && owners[at] == self }
+	var take []place
+	lost := 0
 	c.mu.Lock()
 	c.members = len(members)
-	var lose []*shard
-	for at, s := range c.shards {
-		if !mine(at) {
-			lose = append(lose, s)
+	for _, at := range all {
+		switch s := c.shards[at]; {
+		case s != nil && !mine(at):
+			lost++
+			delete(c.shards, at)
+			c.leaving[at] = true
+			c.revoking.Go(func() { c.revoke(s) })
+		case s == nil && mine(at) && !c.leaving[at]:
+			take = append(take, at)
 		}
 	}
 	c.mu.Unlock()
-	var revoking sync.WaitGroup
-	for _, s := range lose {
-		revoking.Go(func() { c.revoke(s) })
+	for _, at := range take {
+		c.assign(at)
 	}
-	revoking.Wait()
-	for _, at := range places(c.b.o.Partitions, c.b.o.Shards) {
-		if mine(at) {
-			c.assign(at)
-		}
-	}
-	if len(lose) > 0 {
-		c.b.metrics.handovers.Add(float64(len(lose)))
-		c.b.log.Info("shards of the queue are handed over", "shards", len(lose), "members", len(members))
+	if lost+len(take) > 0 {
+		c.b.metrics.handovers.Add(float64(lost))
+		c.b.log.Info("shards of the queue change hands", "lost", lost, "taken", len(take), "members", len(members))
 	}
 }
 
-// assign takes a shard unless it is this process's already.
+// assign takes a shard.
 func (c *consumption) assign(at place) {
 	c.mu.Lock()
-	if c.shards[at] != nil || c.ctx.Err() != nil {
+	if c.ctx.Err() != nil {
 		c.mu.Unlock()
 		return
 	}
@@ -158,14 +167,15 @@ func (b *Broker) nextTerm() uint64 {
 // what it has not is handed back, and the pin with it.
 func (c *consumption) revoke(s *shard) {
 	s.cancel()
-	c.mu.Lock()
-	delete(c.shards, s.at)
-	c.mu.Unlock()
 	c.work.Revoked(s.name())
 	s.tasks.Wait()
 	s.lost.Store(true)
 	s.handBack(true)
 	s.unpin()
+	c.mu.Lock()
+	delete(c.leaving, s.at)
+	c.mu.Unlock()
+	poke(c.again)
 }
 
 // share is the part of what is read ahead that one shard may have, in bytes.
@@ -209,8 +219,11 @@ func (c *consumption) end(ctx context.Context, failure error) error {
 		c.fail(failure)
 	}
 	c.cancel()
+	let := make(chan struct{})
+	// It ends with what lets go, which ends with the worker.
+	go func() { <-c.managed; c.revoking.Wait(); close(let) }()
 	select {
-	case <-c.managed:
+	case <-let:
 	case <-ctx.Done():
 		return fmt.Errorf("stop delivery: %w", ctx.Err())
 	}

@@ -25,6 +25,9 @@ type partition struct {
 	// would be gone at once.
 	mu      sync.Mutex
 	covered []bool
+	// uncovered counts what was taken away: a verification that looked before
+	// says nothing of it.
+	uncovered uint64
 	// behind is how long the history has been behind.
 	behind atomic.Int64
 }
@@ -50,11 +53,20 @@ func (p *partition) covers(shard int) bool {
 	return p.covered[shard]
 }
 
-// cover notes what a verification saw.
-func (p *partition) cover(covered []bool) {
+// losses is for cover.
+func (p *partition) losses() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	copy(p.covered, covered)
+	return p.uncovered
+}
+
+// cover notes what a verification saw that began at so many losses.
+func (p *partition) cover(covered []bool, losses uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.covered {
+		p.covered[s] = covered[s] && (p.covered[s] || losses == p.uncovered)
+	}
 }
 
 // uncover stops publishing to a shard at once.
@@ -62,6 +74,7 @@ func (p *partition) uncover(shard int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.covered[shard] = false
+	p.uncovered++
 }
 
 // state asks the leader of the partition's stream how far it is.

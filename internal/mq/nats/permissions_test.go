@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	client "github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -24,17 +26,49 @@ func restricted(t *testing.T, topologies int) (*natstest.Cluster, link.Options) 
 	t.Helper()
 	var may topology.Permissions
 	for n := 1; n <= topologies; n++ {
-		plan := topology.Default()
-		plan.Prefix, plan.Partitions, plan.Shards = fmt.Sprint("t", n), 2, 3
-		plan.Bucket = plan.Prefix
-		one := topology.PermissionsOf(topology.Of(plan))
+		one := topology.PermissionsOf(topology.Of(planned(fmt.Sprint("t", n))))
 		may.Publish, may.Subscribe = append(may.Publish, one.Publish...), append(may.Subscribe, one.Subscribe...)
 	}
 	may.Responses = true
+	return serving(t, may)
+}
+
+// serving is a server whose user wavehouse has permissions, and how he connects.
+func serving(t *testing.T, may topology.Permissions) (*natstest.Cluster, link.Options) {
+	t.Helper()
 	conf := strings.Replace(may.Conf(), "users = [\n", "users = [\n    { user: operator, password: operator }\n", 1)
 	c := natstest.Start(t, natstest.Options{Config: "WAVEHOUSE_NATS_PASSWORD: secret\n" + conf})
 	c.Ready(t, operator())
 	password := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(password, []byte("secret"), 0o600))
 	return c, link.Options{URLs: c.URLs(), User: "wavehouse", PasswordFile: password}
+}
+
+// A user who lacks permissions is told at the start which ones, and nothing is
+// changed to find out.
+func TestAMissingPermissionIsNamed(t *testing.T) {
+	plan := planned("t1")
+	lacks := []string{"t1.ingest.>", "$JS.API.CONSUMER.MSG.NEXT.T1_INGEST_0.*", "$JS.API.CONSUMER.UNPIN.T1_INGEST_0.*", "t1.dlq.>"}
+	may := topology.PermissionsOf(topology.Of(plan))
+	all := len(may.Publish)
+	may.Publish = slices.DeleteFunc(may.Publish, func(s string) bool { return slices.Contains(lacks, s) })
+	require.Len(t, may.Publish, all-len(lacks))
+	c, user := serving(t, may)
+	js := c.JetStream(t, operator())
+	require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
+	_, err := New(t.Context(), Options{
+		Link: user, Names: plan.Names, Partitions: plan.Partitions, Shards: plan.Shards,
+		Group: seat{newCrowd("self"), "self"}, Logger: quiet(), TopologyWait: 5 * time.Second,
+	})
+	var wrong *topology.Error
+	require.ErrorAs(t, err, &wrong)
+	for _, lack := range lacks {
+		require.ErrorContains(t, err, "the user may lack the permission for "+strings.TrimRight(lack, ">*"))
+	}
+	require.NotContains(t, err.Error(), "permission for $JS.API.CONSUMER.UNPIN.T1_INGEST_1")
+	for p := range plan.Partitions {
+		s, err := js.Stream(t.Context(), plan.Ingest(p))
+		require.NoError(t, err)
+		require.Zero(t, s.CachedInfo().State.LastSeq, "nothing was stored")
+	}
 }

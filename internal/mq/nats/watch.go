@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -62,19 +61,21 @@ func (w *watch) begin(ctx context.Context) error {
 			return fmt.Errorf("listen to %s: %w", subject, err)
 		}
 	}
+	var found error
 	for {
 		report, err := w.verify(ctx)
-		if err == nil {
-			if err = report.Err(); err == nil {
+		switch {
+		case err == nil:
+			if found = report.Err(); found == nil {
 				return nil
 			}
-		} else if !errors.Is(err, mq.ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
-		}
+		case found == nil || ctx.Err() == nil:
+			found = fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
+		} // else this look was cut short, and the last one tells more
 		select {
 		case <-time.After(verifyPause / 4):
 		case <-ctx.Done():
-			return err
+			return found
 		}
 	}
 }
@@ -85,13 +86,17 @@ func (w *watch) verify(ctx context.Context) (*topology.Report, error) {
 	want.MaxMessage = jetstream.MaxChunk(w.b.pub.MaxPayload())
 	ctx, cancel := context.WithTimeout(ctx, 12*jetstream.APITimeout)
 	defer cancel()
+	losses := make([]uint64, len(w.b.parts))
+	for n, p := range w.b.parts {
+		losses[n] = p.losses()
+	}
 	report, err := topology.Verify(ctx, w.b.js, want)
 	if err != nil {
 		return nil, err
 	}
 	for n, seen := range report.Partitions {
 		p := w.b.parts[n]
-		p.cover(seen.Covered)
+		p.cover(seen.Covered, losses[n])
 		if !seen.Created.IsZero() {
 			w.b.adopt(p, epochOf(seen.Created, n))
 		}

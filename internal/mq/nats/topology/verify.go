@@ -55,12 +55,16 @@ func Verify(ctx context.Context, js jetstream.JetStream, w Wanted) (*Report, err
 		}
 		r.Partitions = append(r.Partitions, state)
 	}
-	for _, ask := range []func(context.Context, jetstream.JetStream, *Report) error{w.leftOver, w.letters, w.bucket} {
+	letters, err := w.letters(ctx, js, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, ask := range []func(context.Context, jetstream.JetStream, *Report) error{w.leftOver, w.bucket} {
 		if err := ask(ctx, js, r); err != nil {
 			return nil, err
 		}
 	}
-	return r, nil
+	return r, w.ask(ctx, js, r, letters)
 }
 
 // stream returns nil for one that is missing.
@@ -273,16 +277,17 @@ func (w Wanted) leftOver(ctx context.Context, js jetstream.JetStream, r *Report)
 	return err
 }
 
-func (w Wanted) letters(ctx context.Context, js jetstream.JetStream, r *Report) error {
+// letters tells whether the stream is there.
+func (w Wanted) letters(ctx context.Context, js jetstream.JetStream, r *Report) (there bool, err error) {
 	name := w.DeadLetters()
 	info, _, err := stream(ctx, js, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	at := r.at(name)
 	if info == nil {
 		at.must(false, "the stream is missing")
-		return nil
+		return false, nil
 	}
 	c, subjects := &info.Config, []string{w.LettersPrefix() + ">"}
 	at.must(slices.Equal(c.Subjects, subjects), "subjects are %q: want %q", c.Subjects, subjects)
@@ -296,7 +301,7 @@ func (w Wanted) letters(ctx context.Context, js jetstream.JetStream, r *Report) 
 	at.should(c.MaxAge == 0, "max_age is %s: dead letters expire", c.MaxAge)
 	at.should(c.MaxMsgsPerSubject <= 0, "max_msgs_per_subject is %d: a table's dead letters push each other out", c.MaxMsgsPerSubject)
 	w.replicas(at, c)
-	return nil
+	return true, nil
 }
 
 // bucket is looked at where one is wanted.
