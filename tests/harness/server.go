@@ -32,6 +32,8 @@ type ServerOptions struct {
 	Config map[string]string
 	// Env is added to the environment.
 	Env []string
+	// Group is a control group for the server, as a directory; "" is the tests' own.
+	Group string
 }
 
 // Server is a running `wavehouse serve` whose directories outlive it.
@@ -88,7 +90,12 @@ func (s *Server) Start(t testing.TB) {
 		"WH_SERVER_HOST=127.0.0.1", "WH_SERVER_PORT=0", "WH_SETTINGS_DIR=" + s.SettingsDir, "WH_DATA_DIR=" + s.DataDir,
 		"WH_AUTH_OPERATOR_KEY=" + OperatorKey, "WH_LOG_FORMAT=json",
 	}, s.options.Env...)
-	s.Process = StartProcess(t, t.TempDir(), env, filepath.Join(s.options.Bin, "wavehouse"), "serve")
+	command := []string{filepath.Join(s.options.Bin, "wavehouse"), "serve"}
+	if s.options.Group != "" {
+		// It is in the group before it is the server, so that all its memory counts.
+		command = append([]string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, s.options.Group}, command...)
+	}
+	s.Process = StartProcess(t, t.TempDir(), env, command[0], command[1:]...)
 	Eventually(t, 30*time.Second, func() error {
 		select {
 		case <-s.Exited():
