@@ -46,6 +46,8 @@ type page struct {
 	site *httptest.Server
 	// token is what the page gets when it asks for a new one.
 	token func() string
+	// sdk is the client's dist folder, "" for none.
+	sdk string
 
 	mu      sync.Mutex
 	reports []seen
@@ -55,6 +57,9 @@ func newPage(t *testing.T, token func() string) *page {
 	t.Helper()
 	p := &page{token: token}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /sdk/", func(w http.ResponseWriter, r *http.Request) {
+		http.StripPrefix("/sdk/", http.FileServer(http.Dir(p.sdk))).ServeHTTP(w, r)
+	})
 	mux.Handle("GET /", http.FileServer(http.Dir(filepath.Join(harness.Root(t), "tests", "e2e", "browser"))))
 	mux.HandleFunc("GET /token", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, p.token()) })
 	mux.HandleFunc("POST /report", func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +79,12 @@ func newPage(t *testing.T, token func() string) *page {
 // open shows the page in a browser of its own, which stays until the test ends.
 func (p *page) open(t *testing.T, chromium, stream string) {
 	t.Helper()
-	address := p.site.URL + "/live.html?" + url.Values{"stream": {stream}, "token": {p.token()}}.Encode()
+	browse(t, chromium, p.site.URL+"/live.html?"+url.Values{"stream": {stream}, "token": {p.token()}}.Encode())
+}
+
+// browse opens a page in a browser of its own, which stays until the test ends.
+func browse(t *testing.T, chromium, address string) {
+	t.Helper()
 	harness.StartProcess(t, t.TempDir(), nil, chromium,
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
