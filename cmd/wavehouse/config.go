@@ -27,7 +27,7 @@ or default. Secrets are masked. What is wrong is said as well, with exit code 1.
 			_, err := io.WriteString(t.out, config.Reference())
 			return err
 		}
-		boot, warnings, err := config.Load(t.env, nil)
+		boot, warnings, err := config.Read(t.env, nil)
 		for _, warning := range warnings {
 			t.sayf("%s %s", t.yellow("warning:"), warning)
 		}

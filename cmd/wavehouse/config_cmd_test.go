@@ -13,7 +13,6 @@ func TestConfigIsShownEvenWhenItWouldNotStart(t *testing.T) {
 	assert.Equal(t, exitFailure, code)
 	assert.Regexp(t, `(?m)^server\.port +9090 +env$`, out)
 	assert.Regexp(t, `(?m)^log\.level +info +default$`, out)
-	assert.Contains(t, talk, "settings.dir: required")
 	assert.Contains(t, talk, `WH_LOG_LEVEL: "loud" is not one of debug, info, warn, error`)
 }
 

@@ -53,10 +53,14 @@ type devServer struct {
 
 // Run serves until ctx ends.
 func (s devServer) Run(ctx context.Context, o dev.ServerOptions, ready func()) error {
-	boot, _, err := config.Load(s.terminal.env, map[string]string{
+	given := map[string]string{
 		"server.host": o.Host, "server.port": strconv.Itoa(o.Port), "data_dir": o.DataDir,
 		"settings.dir": o.SettingsDir, "auth.operator_key": o.OperatorKey, "server.shutdown_timeout": "2s",
-	})
+	}
+	if lookup(s.terminal.env, "WH_AUTH_JWT_SECRET") == "" && lookup(s.terminal.env, "WH_AUTH_JWT_SECRET_FILE") == "" {
+		given["auth.jwt_secret"] = o.TokenSecret
+	}
+	boot, _, err := config.Load(s.terminal.env, given)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (s *dlqServer) dlq(typed string, args ...string) (out string, err error) {
 
 func TestDLQAsksBeforeAll(t *testing.T) {
 	for _, verb := range []string{"replay", "discard"} {
-		s := startDLQServer(t, `{"replayed":1,"discarded":1}`)
+		s := startDLQServer(t, `{"replayed":1,"discarded":2}`)
 		out, err := s.dlq("no\n", verb, "--table", "clicks", "--all")
 		require.ErrorIs(t, err, errNotConfirmed)
 		assert.Contains(t, out, "clicks")
@@ -67,6 +67,13 @@ func TestDLQAsksBeforeAll(t *testing.T) {
 		require.Len(t, s.seen, 3)
 		assert.Contains(t, s.seen[2], `?tenant=0 key {"table":"clicks","ids":["1-2","1-3"]}`)
 	}
+}
+
+func TestDLQDiscardOfAnIDThatIsNotThere(t *testing.T) {
+	s := startDLQServer(t, `{"discarded":1,"remaining":4}`)
+	out, err := s.dlq("", "discard", "--table", "clicks", "1-2", "nosuch")
+	assert.ErrorContains(t, err, `table "clicks" of tenant 0 has no dead letter of 1 of the ids`)
+	assert.Contains(t, out, "discarded 1, remaining 4")
 }
 
 func TestDLQReplayGoesOnToTheEnd(t *testing.T) {

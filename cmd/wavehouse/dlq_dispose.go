@@ -220,8 +220,15 @@ func discard(ctx context.Context, t *terminal, client *opsClient, s selected, as
 		}
 	}
 	if asJSON {
-		return t.json(sum)
+		if err := t.json(sum); err != nil {
+			return err
+		}
+	} else {
+		t.printf("discarded %d, remaining %d\n", sum.Discarded, sum.Remaining)
 	}
-	t.printf("discarded %d, remaining %d\n", sum.Discarded, sum.Remaining)
+	if missing := len(s.IDs) - sum.Discarded; missing > 0 {
+		return fmt.Errorf("table %q of tenant %s has no dead letter of %d of the ids, or no longer: 'wavehouse dlq list --table %s' shows those that it has",
+			s.Table, client.tenant, missing, s.Table)
+	}
 	return nil
 }

@@ -70,10 +70,10 @@ func run(args []string) int {
 		return 0
 	case errors.As(err, &silent):
 		return exitFailure
-	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "wavehouse: %v\nRun 'wavehouse --help' for usage.\n", err)
-		return exitUsage
 	}
 	fmt.Fprintf(os.Stderr, "wavehouse: %v\n", err)
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
 	return exitFailure
 }

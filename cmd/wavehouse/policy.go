@@ -73,7 +73,7 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 	case known || len(report.Known) == 0:
 		return "", nil, &silentError{errors.New("the settings have errors")}
 	}
-	return "", nil, fmt.Errorf("%s has no tenant %q; it has %s", dir, id, tenants(report))
+	return "", nil, fmt.Errorf("%s has no tenant %q; it has %s: name one with --tenant", dir, id, tenants(report))
 }
 
 func tenants(report settings.Report) string {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
@@ -38,9 +40,11 @@ policies, and streams rows live.`,
 	}
 	root.SetOut(t.out)
 	root.SetErr(t.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.Version = build.Version
+	root.SetVersionTemplate(versionLine(build))
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, err) })
 	root.AddCommand(
-		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newConfig(t), newHealth(t), newVersion(t, build),
+		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),
 	)
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Args = usageArgs(cmd.Args)
@@ -48,17 +52,31 @@ policies, and streams rows live.`,
 	return root
 }
 
-// usageArgs makes a wrong count of arguments a usage error.
+// usageArgs makes a wrong count of arguments a usage error. What is taken for an
+// argument of a command that has commands is one that does not exist.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
+		switch {
+		case check == nil:
 			return nil
+		case cmd.HasSubCommands() && len(args) > 0:
+			var names []string
+			for _, sub := range cmd.Commands() {
+				names = append(names, sub.Name())
+			}
+			return misused(cmd, fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), nearest.Hint(args[0], names)))
 		}
 		if err := check(cmd, args); err != nil {
-			return &usageError{err}
+			return misused(cmd, err)
 		}
 		return nil
 	}
+}
+
+// misused is the error of a command line that its command cannot make sense of, and
+// says where to read what it takes.
+func misused(cmd *cobra.Command, err error) error {
+	return &usageError{fmt.Errorf("%w\nRun '%s --help' for usage.", err, cmd.CommandPath())}
 }
 
 // outputFormat is the value of --format: text, or json.

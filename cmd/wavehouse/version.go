@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/wavehouse/wavehouse/internal/telemetry"
@@ -18,9 +20,12 @@ func newVersion(t *terminal, build telemetry.Build) *cobra.Command {
 		if *asJSON {
 			return t.json(build)
 		}
-		t.printf("wavehouse %s (commit %s, built %s, %s)\n",
-			build.Version, build.GitCommit, build.BuildTime, build.GoVersion)
+		t.printf("%s", versionLine(build))
 		return nil
 	}
 	return cmd
+}
+
+func versionLine(build telemetry.Build) string {
+	return fmt.Sprintf("wavehouse %s (commit %s, built %s, %s)\n", build.Version, build.GitCommit, build.BuildTime, build.GoVersion)
 }

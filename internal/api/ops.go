@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -67,9 +68,23 @@ func opsTenant(query url.Values) (id tenant.ID, named bool, err error) {
 	return id, true, nil
 }
 
-// servedTenant is opsTenant for a route that needs the tenant's settings.
+// opsOneTenant is opsTenant for a route that is about one: where there are many and
+// none is tenant 0, one must be named.
+func (s *Server) opsOneTenant(query url.Values) (tenant.ID, error) {
+	id, named, err := opsTenant(query)
+	if err != nil || named || !s.Settings.Nested() {
+		return id, err
+	}
+	if _, err := s.Settings.Get(id); errors.Is(err, settings.ErrUnknownTenant) {
+		return "", problem(http.StatusNotFound, "tenant.unknown", "unknown tenant: "+id.String()).
+			hint("this server has many tenants: name one with ?tenant=acme (--tenant acme on the command line)")
+	}
+	return id, nil
+}
+
+// servedTenant is opsOneTenant for a route that needs the tenant's settings.
 func (s *Server) servedTenant(query url.Values) (*request, error) {
-	id, _, err := opsTenant(query)
+	id, err := s.opsOneTenant(query)
 	if err != nil {
 		return nil, err
 	}

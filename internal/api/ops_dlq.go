@@ -36,7 +36,7 @@ func (s *Server) opsDeadLetterStats(w http.ResponseWriter, r *http.Request, quer
 
 // deadLetters opens the store of a tenant that is served or has some stored.
 func (s *Server) deadLetters(r *http.Request, query url.Values) (mq.DeadLetterStore, error) {
-	id, _, err := opsTenant(query)
+	id, err := s.opsOneTenant(query)
 	if err != nil {
 		return nil, err
 	}

@@ -209,7 +209,7 @@ func (s *Server) opsDeadLetterDiscard(w http.ResponseWriter, r *http.Request, qu
 	if err := s.readSelector(w, r, &selected); err != nil {
 		return err
 	}
-	id, _, err := opsTenant(query)
+	id, err := s.opsOneTenant(query)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package claim
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -105,6 +106,29 @@ func (p Path) Lookup(claims map[string]any) (value any, ok bool) {
 		}
 	}
 	return value, true
+}
+
+// Put sets the value at the path, making the objects on the way.
+func (p Path) Put(claims map[string]any, value any) error {
+	for rest := string(p); ; {
+		name, next, more, err := step(rest)
+		switch {
+		case err != nil:
+			return err
+		case !more:
+			claims[name] = value
+			return nil
+		}
+		inner, ok := claims[name].(map[string]any)
+		if _, taken := claims[name]; taken && !ok {
+			return fmt.Errorf("the claim %q is no object, so nothing is put into it", name)
+		}
+		if !ok {
+			inner = map[string]any{}
+			claims[name] = inner
+		}
+		claims, rest = inner, next
+	}
 }
 
 // unplain reports whether a name with the character must be quoted.

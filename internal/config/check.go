@@ -22,9 +22,6 @@ const (
 // against each other.
 func (l *loader) check() {
 	c := l.config
-	if c.Settings.Dir == "" {
-		l.faultf("settings.dir: required; set WH_SETTINGS_DIR to the settings directory (wavehouse bootstrap writes one)")
-	}
 	for key, name := range map[string]string{"instance_id": c.InstanceID, "otel.service_name": c.OTel.ServiceName} {
 		if !printable(name) {
 			l.faultf("%s: want printable ASCII characters without spaces", key)

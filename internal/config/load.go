@@ -63,6 +63,16 @@ type loader struct {
 // an *Error with every fault; the Config is then what could be read, good for
 // printing only.
 func Load(env []string, flags map[string]string) (*Config, []string, error) {
+	return load(env, flags, true)
+}
+
+// Read is Load for who does not start a server: a settings directory need not be
+// named.
+func Read(env []string, flags map[string]string) (*Config, []string, error) {
+	return load(env, flags, false)
+}
+
+func load(env []string, flags map[string]string, start bool) (*Config, []string, error) {
 	c := Default()
 	c.sources = map[string]source{}
 	l := &loader{config: c, keys: keys()}
@@ -71,6 +81,9 @@ func Load(env []string, flags map[string]string) (*Config, []string, error) {
 	l.variables(variables)
 	l.flags(flags)
 	l.complete()
+	if start && c.Settings.Dir == "" {
+		l.faultf("settings.dir: required; set WH_SETTINGS_DIR to the settings directory (wavehouse bootstrap writes one)")
+	}
 	l.check()
 	if len(l.faults) > 0 {
 		return c, l.warnings, &Error{Faults: l.faults}

@@ -48,6 +48,7 @@ type ServerOptions struct {
 	Host                          string
 	Port                          int
 	OperatorKey                   string
+	TokenSecret                   string // of HMAC tokens, unless the environment names one
 }
 
 const (
@@ -71,7 +72,7 @@ func Run(ctx context.Context, o Options, server Server) error {
 		return err
 	}
 	defer clickhouse.stop()
-	operatorKey, err := prepare(o, clickhouse)
+	operatorKey, tokenSecret, err := prepare(o, clickhouse)
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func Run(ctx context.Context, o Options, server Server) error {
 	go func() {
 		ended <- server.Run(ctx, ServerOptions{
 			DataDir: o.Dir, SettingsDir: settingsDir(o), LogFile: logFile(o),
-			Host: loopback, Port: o.Port, OperatorKey: operatorKey,
+			Host: loopback, Port: o.Port, OperatorKey: operatorKey, TokenSecret: tokenSecret,
 		}, func() { close(ready) })
 	}()
 	select {

@@ -64,10 +64,10 @@ func TestSettingsAreWrittenOnceAndRepointed(t *testing.T) {
 
 func TestOperatorKeyIsKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "operator.key")
-	first, err := ensureOperatorKey(file)
+	first, err := ensureKey(file)
 	require.NoError(t, err)
 	require.Len(t, first, 48)
-	again, err := ensureOperatorKey(file)
+	again, err := ensureKey(file)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	info, err := os.Stat(file)

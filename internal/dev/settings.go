@@ -15,12 +15,16 @@ import (
 )
 
 // prepare writes what the server needs, unless an earlier run did, and returns
-// the operator key.
-func prepare(o Options, c *clickhouse) (operatorKey string, err error) {
+// the operator key and the secret of tokens.
+func prepare(o Options, c *clickhouse) (operatorKey, tokenSecret string, err error) {
 	if err := writeSettings(settingsDir(o), c); err != nil {
-		return "", fmt.Errorf("write the settings: %w", err)
+		return "", "", fmt.Errorf("write the settings: %w", err)
 	}
-	return ensureOperatorKey(filepath.Join(o.Dir, "operator.key"))
+	if operatorKey, err = ensureKey(filepath.Join(o.Dir, "operator.key")); err != nil {
+		return "", "", err
+	}
+	tokenSecret, err = ensureKey(filepath.Join(o.Dir, "jwt.secret"))
+	return operatorKey, tokenSecret, err
 }
 
 // writeSettings writes an open policy for loopback, or points the settings of
@@ -75,18 +79,18 @@ func replaceFile(file string, data []byte, mode os.FileMode) error {
 	return os.Rename(next, file)
 }
 
-func ensureOperatorKey(file string) (string, error) {
+func ensureKey(file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err == nil && len(strings.TrimSpace(string(data))) > 0 {
 		return strings.TrimSpace(string(data)), nil
 	}
 	raw := make([]byte, 24)
 	if _, err := rand.Read(raw); err != nil {
-		return "", fmt.Errorf("make an operator key: %w", err)
+		return "", fmt.Errorf("make a key: %w", err)
 	}
 	key := hex.EncodeToString(raw)
 	if err := replaceFile(file, []byte(key+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keep the operator key: %w", err)
+		return "", fmt.Errorf("keep a key: %w", err)
 	}
 	return key, nil
 }

@@ -52,6 +52,13 @@ func TestExitCodes(t *testing.T) {
 		"another queue":      {[]string{"WH_SETTINGS_DIR=/nosuch", "WH_MQ_BACKEND=nats"}, []string{"serve"}, 1, "mq.nats.urls: required"},
 		"nobody answers":     {nil, []string{"health", "http://127.0.0.1:1"}, 1, "127.0.0.1:1"},
 		"version":            {nil, []string{"version"}, 0, "wavehouse "},
+		"version as a flag":  {nil, []string{"--version"}, 0, "wavehouse "},
+		"misspelt":           {nil, []string{"serv"}, 2, `did you mean "serve"?`},
+		"misspelt below":     {nil, []string{"dlq", "lst"}, 2, `did you mean "list"?`},
+		"usage of its own":   {nil, []string{"dlq", "list", "--nosuch"}, 2, "Run 'wavehouse dlq list --help' for usage."},
+		"config of nothing":  {nil, []string{"config"}, 0, "server.port"},
+		"config at fault":    {[]string{"WH_SERVER_PORT=x"}, []string{"config"}, 1, "server.port"},
+		"token of nothing":   {nil, []string{"token", "--role", "viewer"}, 2, "WH_AUTH_JWT_SECRET"},
 		"reference":          {nil, []string{"config", "--reference"}, 0, "WH_SERVER_PORT"},
 		"completion":         {nil, []string{"completion", "bash"}, 0, "wavehouse"},
 	} {
@@ -60,6 +67,9 @@ func TestExitCodes(t *testing.T) {
 			require.Equal(t, test.code, r.code, r.out+r.errOut)
 			require.Contains(t, r.out+r.errOut, test.says)
 			require.NotContains(t, r.out+r.errOut, "\x1b[", "no colour without a terminal")
+			if name == "no directory" || name == "token of nothing" {
+				require.NotContains(t, r.errOut, "--help", "what to do is said")
+			}
 		})
 	}
 }

@@ -150,3 +150,19 @@ func TestDeadLettersOnTheCommandLine(t *testing.T) {
 	require.Equal(t, 1, cli(t, []string{"WH_AUTH_OPERATOR_KEY=x"}, "dlq", "list", "--server", "http://127.0.0.1:1").code)
 	require.Contains(t, dlq(1, "replay", "--table", "nowhere", "--all"), "table.unknown")
 }
+
+// A tenant that never parked a row has no dead letters, which is no failure.
+func TestDLQListOfAHealthyTenant(t *testing.T) {
+	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
+	server := startMoving(t, clickhouse, nil)
+	clickhouse.Must(t, "CREATE TABLE moving (id String) ENGINE = MergeTree ORDER BY id")
+	server.AwaitReady(t)
+	env := []string{"WH_AUTH_OPERATOR_KEY=" + harness.OperatorKey}
+	for _, args := range [][]string{{"list"}, {"list", "--table", "moving"}, {"list", "--table", "nosuch"}, {"list", "--format", "json"}} {
+		r := cli(t, env, append([]string{"dlq", "--server", server.URL}, args...)...)
+		require.Zero(t, r.code, "%v: %s", args, r.errOut)
+	}
+	r := cli(t, env, "dlq", "--server", server.URL, "show", "nosuch")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.errOut, "no dead letter")
+}

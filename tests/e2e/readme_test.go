@@ -87,6 +87,14 @@ func TestReadmeCommands(t *testing.T) {
 	require.NotContains(t, out, "mine-3")
 	require.Contains(t, out, `"flights":`)
 
+	harness.Eventually(t, 10*time.Second, func() error {
+		local := strings.NewReplacer("data/dev", dir, "bin/wavehouse", filepath.Join(binaries.Dir(t), "wavehouse"))
+		out = shell(t, local.Replace(adapt.Replace(blocks(t, "readme-token")[0])))
+		if !strings.Contains(out, `"origin":"SFO"`) || strings.Count(out, `"origin"`) != 1 {
+			return fmt.Errorf("the viewer sees %s", out)
+		}
+		return nil
+	})
 	require.Contains(t, shell(t, adapt.Replace(commands[2])), `{"ok":true}`)
 	harness.Eventually(t, 3*time.Second, func() error {
 		if got := count(t, port, "clicks"); got != 1 {

@@ -153,6 +153,19 @@ func TestOpsOverManyTenantsNeedTheOperatorKey(t *testing.T) {
 	assert.Zero(t, s.letterCount("acme"), "a served tenant that never parked a row")
 }
 
+func TestOpsWithoutATenantSayWhatToAdd(t *testing.T) {
+	t.Parallel()
+	s := nested(t, options{}, map[string]folder{"acme": own(t)})
+	for _, route := range []string{"/v1/ops/schema", "/v1/ops/pipes", "/v1/ops/dlq/stats", "/v1/ops/dlq/rows?table=pages"} {
+		a := s.ops(http.MethodGet, route, "")
+		refused(t, a, http.StatusNotFound, "tenant.unknown")
+		assert.Contains(t, a.body, "?tenant=", route)
+	}
+	a := s.ops(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`)
+	refused(t, a, http.StatusNotFound, "tenant.unknown")
+	assert.Contains(t, a.body, "?tenant=")
+}
+
 func TestBootWithoutAnOperatorKeyWarns(t *testing.T) {
 	t.Parallel()
 	const none = "WH_AUTH_OPERATOR_KEY="
