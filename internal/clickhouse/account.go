@@ -2,7 +2,7 @@ package clickhouse
 
 import "github.com/wavehouse/wavehouse/internal/tenant"
 
-// account is the sum of the sizes of a plan's pools, kept up to date as tenants
+// account is the sum of the connections of a plan's pools, kept up to date as tenants
 // move: counting anew for each of them would take as long as there are tenants.
 type account struct {
 	// asks holds for each pool how many of its tenants ask for a size.
@@ -25,11 +25,11 @@ func (a *account) count(e entry, n int) {
 		asks = map[int]int{}
 		a.asks[e.key] = asks
 	}
-	before := largest(asks)
+	before := connections(largest(asks))
 	if asks[e.config.MaxOpenConns] += n; asks[e.config.MaxOpenConns] == 0 {
 		delete(asks, e.config.MaxOpenConns)
 	}
-	a.sum += largest(asks) - before
+	a.sum += connections(largest(asks)) - before
 }
 
 func largest(asks map[int]int) int {

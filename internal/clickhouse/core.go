@@ -29,6 +29,10 @@ const (
 	maxQuestions = 4
 )
 
+// connections is how many a pool for so many statements may have: as many
+// again for INSERTs, and those of questions.
+func connections(open int) int { return open + open + min(open, maxQuestions) }
+
 // coreKey is what makes two tenants share connections.
 type coreKey struct {
 	native                                  bool
@@ -48,6 +52,7 @@ type core struct {
 	conns     *httpConns      // for short requests
 	native    *ch.Options     // nil unless the tenants ask for it
 	slots     slots           // of statements
+	writes    slots           // of INSERTs, which no statement holds up
 	questions slots           // of the server's own, which no statement holds up
 	lingering slots           // of statements whose answers others read
 	life      context.Context // ends when the core is closed
@@ -59,7 +64,7 @@ func newCore(e entry, s size) *core {
 	life, end := context.WithCancel(context.Background())
 	c := &core{
 		key: e.key, size: s, name: e.config.name(),
-		slots: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)),
+		slots: make(slots, s.open), writes: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)),
 		lingering: make(slots, max(1, s.open-max(1, s.open/4))), life: life, end: end,
 		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{

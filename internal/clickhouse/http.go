@@ -36,7 +36,7 @@ func (p *Pool) Insert(ctx context.Context, q Request) error {
 func (p *Pool) insert(ctx context.Context, q Request) error {
 	q.ReadOnly = false
 	q.Settings = withDefaults(q.Settings, insertSettings)
-	resp, err := p.query(ctx, q)
+	resp, err := p.run(ctx, q, p.core.writes, p.config.QueryTimeout)
 	if err != nil {
 		return err
 	}

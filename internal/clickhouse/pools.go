@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil counts nowhere
-	// MaxTotalConns bounds the sizes of all pools together; 0 is no ceiling.
+	// MaxTotalConns bounds the connections of all pools together; 0 is no ceiling.
 	MaxTotalConns int
 	// AfterFunc runs f once d has passed, unless it is stopped before; nil is
 	// time.AfterFunc.
@@ -101,7 +101,7 @@ func (p *Pools) inUse() float64 {
 	defer p.mu.RUnlock()
 	n := 0
 	for _, c := range p.cores {
-		n += len(c.slots) + len(c.questions)
+		n += len(c.slots) + len(c.writes) + len(c.questions)
 	}
 	return float64(n)
 }
@@ -135,9 +135,11 @@ func (p *Pools) takeAll() []*core {
 
 // drain waits until no statement holds a slot, or ctx ends.
 func (c *core) drain(ctx context.Context) {
-	for range cap(c.slots) {
-		if c.slots.acquire(ctx) != nil {
-			return
+	for _, of := range []slots{c.slots, c.writes} {
+		for range cap(of) {
+			if of.acquire(ctx) != nil {
+				return
+			}
 		}
 	}
 }

@@ -92,12 +92,12 @@ func TestTenantsThatNameTheSameServerShareAPool(t *testing.T) {
 }
 
 func TestTheCeilingAtBoot(t *testing.T) {
-	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 10})
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 20})
 	refused := p.Reconcile(tenants{"a": somewhere("a", 6, 0), "b": somewhere("b", 6, 0)})
 	require.Len(t, refused, 1)
 	require.ErrorIs(t, refused["b"], clickhouse.ErrOverCeiling)
-	require.Contains(t, refused["b"].Error(), "12")
-	require.Contains(t, refused["b"].Error(), "10")
+	require.Contains(t, refused["b"].Error(), "32")
+	require.Contains(t, refused["b"].Error(), "20")
 	_, err := p.Get("b")
 	require.ErrorIs(t, err, clickhouse.ErrNoPool)
 	require.ErrorIs(t, err, clickhouse.ErrOverCeiling)
@@ -105,7 +105,7 @@ func TestTheCeilingAtBoot(t *testing.T) {
 }
 
 func TestTheCeilingOnAReload(t *testing.T) {
-	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 10, AfterFunc: (&later{}).after})
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 28, AfterFunc: (&later{}).after})
 	require.Empty(t, p.Reconcile(tenants{"a": somewhere("a", 5, 0), "b": somewhere("b", 5, 0)}))
 
 	refused := p.Reconcile(tenants{"a": somewhere("a", 9, 0), "b": somewhere("b", 5, 0)})
@@ -152,7 +152,7 @@ func TestAFileThatCannotBeReadIsItsTenantsFault(t *testing.T) {
 }
 
 func TestAnotherPortOrProtocolIsAnotherServer(t *testing.T) {
-	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 9})
+	p := clickhouse.NewPools(clickhouse.Options{MaxTotalConns: 3 * clickhouse.InAll(3)})
 	t.Cleanup(func() { p.Close(canceled()) })
 	all := tenants{"a": somewhere("d", 3, 0), "port": somewhere("d", 3, 0), "native": somewhere("d", 3, 0), "same": somewhere("d", 3, 0)}
 	c := all["port"]

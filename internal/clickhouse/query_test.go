@@ -177,3 +177,34 @@ func TestAKeptConnectionThatWasClosedIsRepeatedForReads(t *testing.T) {
 		proxy.Cut()
 	}
 }
+
+// Reads that take all of their connections keep no INSERT waiting, nor do
+// INSERTs a read; each has as many as the pool is for.
+func TestReadsHoldUpNoInsert(t *testing.T) {
+	s := clickhousetest.Start(t)
+	s.Exec(t, "CREATE TABLE t (x UInt8) ENGINE = Null")
+	pool, proxy := behind(t, s, func(c *clickhouse.Config) { c.MaxOpenConns = 2 })
+	var held []*clickhouse.Response
+	for range 2 {
+		r, err := pool.Query(t.Context(), clickhouse.Request{SQL: "SELECT 1"})
+		require.NoError(t, err)
+		held = append(held, r)
+	}
+	insert := func(ctx context.Context) error {
+		return pool.Insert(ctx, clickhouse.Request{SQL: "INSERT INTO t FORMAT CSV", Body: strings.NewReader("1\n"), Rows: 1})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, insert(ctx))
+	for _, r := range held {
+		require.NoError(t, r.Body.Close())
+	}
+	proxy.Set(clickhousetest.Delay(5 * time.Millisecond))
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { assert.NoError(t, insert(ctx)) })
+	}
+	wg.Wait()
+	_, peak := proxy.InFlight()
+	require.LessOrEqual(t, peak, 2)
+}

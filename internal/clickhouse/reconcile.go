@@ -83,7 +83,7 @@ func (p *Pools) prepare(want map[tenant.ID]Config, had map[tenant.ID]entry) (ask
 	return asked, refused
 }
 
-// fit decides whose wish is followed so that the sizes stay under the ceiling,
+// fit decides whose wish is followed so that the connections stay under the ceiling,
 // and notes the others in refused.
 func (p *Pools) fit(had, asked map[tenant.ID]entry, refused map[tenant.ID]error) map[tenant.ID]entry {
 	sum := newAccount(asked).sum

@@ -85,7 +85,7 @@ var fields = []spec.Field{
 	{Key: "clickhouse.passwords_file", Env: "WH_CH_PASSWORDS_FILE",
 		Doc: "A JSON file, an object of tenant to password, read again on every settings reload."},
 	{Key: "clickhouse.max_total_conns", Env: "WH_CH_MAX_TOTAL_CONNS", Min: "0",
-		Doc: "The most statements at once in all ClickHouse pools together, their `max_open_conns` added up; 0 is no ceiling."},
+		Doc: "The most connections of all ClickHouse pools together: twice `max_open_conns` of each, for statements and INSERTs, and up to four more for the server's questions; 0 is no ceiling."},
 	{Key: "auth.jwt_secret", Env: "WH_AUTH_JWT_SECRET",
 		Doc: "The key of HMAC tokens (HS256, HS384, HS512); empty accepts none."},
 	{Key: "auth.jwt_secrets_file", Env: "WH_AUTH_JWT_SECRETS_FILE",

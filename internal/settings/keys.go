@@ -36,7 +36,7 @@ var fields = []spec.Field{
 	{Key: "clickhouse.headers", Max: "64",
 		Doc: "Headers sent with every HTTP request. Credentials, `X-ClickHouse-*` and headers of the connection itself are refused."},
 	{Key: "clickhouse.max_open_conns", Default: "10", Min: "1", Max: "10000",
-		Doc: "Statements at once. The server's own questions wait for none of them and come on top, four at most."},
+		Doc: "Statements at once. INSERTs of the queue have as many of their own, and the server's questions four at most: none of the three waits for another."},
 	{Key: "clickhouse.max_idle_conns", Default: "5", Min: "0", Max: "10000",
 		Doc: "Connections that are kept without work, at most `max_open_conns`; left out, it follows a smaller one."},
 

@@ -27,7 +27,7 @@ func TestTheCeilingOfConnectionsRefusesTheStart(t *testing.T) {
 	t.Parallel()
 	s := prepareNested(t, options{}, map[string]folder{"acme": sized(own(t), 6), "birch": sized(own(t), 6)})
 	cfg, _, err := config.Load([]string{
-		"WH_SETTINGS_DIR=" + s.settingsDir, "WH_DATA_DIR=" + s.dataDir, "WH_CH_MAX_TOTAL_CONNS=10",
+		"WH_SETTINGS_DIR=" + s.settingsDir, "WH_DATA_DIR=" + s.dataDir, "WH_CH_MAX_TOTAL_CONNS=20",
 		"WH_CONFIG=" + filepath.Join(s.dataDir, "none.yaml"), "WH_SERVER_PORT=0",
 	}, nil)
 	require.NoError(t, err)
@@ -35,21 +35,21 @@ func TestTheCeilingOfConnectionsRefusesTheStart(t *testing.T) {
 	require.NoError(t, err)
 	_, err = app.New(context.Background(), app.Options{Config: cfg, Logger: logger})
 	require.ErrorContains(t, err, "clickhouse.max_total_conns")
-	require.ErrorContains(t, err, "12")
-	require.ErrorContains(t, err, "10")
+	require.ErrorContains(t, err, "32")
+	require.ErrorContains(t, err, "20")
 }
 
 func TestTheCeilingOfConnectionsHoldsOnReload(t *testing.T) {
 	t.Parallel()
 	a, b := sized(own(t), 5), sized(own(t), 5)
-	s := nested(t, options{env: []string{"WH_CH_MAX_TOTAL_CONNS=10"}}, map[string]folder{"acme": a, "birch": b})
+	s := nested(t, options{env: []string{"WH_CH_MAX_TOTAL_CONNS=28"}}, map[string]folder{"acme": a, "birch": b})
 
 	// One that grows over it keeps what it had.
 	s.change("acme", sized(a, 9))
 	state := s.tenantStates()["acme"]
 	require.Len(t, state.FailedSteps, 1)
 	assert.Equal(t, "clickhouse_pool", state.FailedSteps[0].Step)
-	assert.Contains(t, state.FailedSteps[0].Error, "14")
+	assert.Contains(t, state.FailedSteps[0].Error, "36")
 	assert.Empty(t, s.tenantStates()["birch"].FailedSteps)
 	assert.NotEmpty(t, s.logs.lines(`"level":"ERROR"`, `"tenant":"acme"`, "clickhouse_pool"))
 	s.accept("pages", lines("a", 1), from("acme")...)
