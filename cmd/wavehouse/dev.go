@@ -76,13 +76,7 @@ func (s devServer) Run(ctx context.Context, o dev.ServerOptions, ready func()) e
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
-	a, err := app.New(ctx, app.Options{
+	return runApp(ctx, s.terminal, app.Options{
 		Config: boot, Build: s.build, Logger: logger, Started: func(net.Addr) { ready() }, LocalOnly: true,
 	})
-	if err != nil {
-		return err
-	}
-	stop := reloadOnHangup(ctx, a)
-	defer stop()
-	return a.Run(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 	_ "time/tzdata" // zones of columns, where the system has none
@@ -45,6 +46,11 @@ func nextSignal(signals <-chan os.Signal, first time.Time) os.Signal {
 	}
 }
 
+// serves reports whether the command runs a server, which a hangup does not end.
+func serves(args []string) bool {
+	return slices.Contains(args, "serve") || slices.Contains(args, "dev")
+}
+
 func run(args []string) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -60,6 +66,13 @@ func run(args []string) int {
 	}()
 
 	terminal := newTerminal(os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	terminal.hangups = make(chan os.Signal, 1)
+	if serves(args) {
+		// From the first moment: one that comes during the start is a reload
+		// after it.
+		signal.Notify(terminal.hangups, syscall.SIGHUP)
+		defer signal.Stop(terminal.hangups)
+	}
 	root := newRoot(terminal, telemetry.BuildInfo(version, gitCommit, buildTime))
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

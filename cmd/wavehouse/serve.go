@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -73,11 +72,28 @@ func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[st
 	}
 	app.LimitMemory(limit)
 	defer runtime.KeepAlive(app.SpareHeap(limit))
-	a, err := app.New(ctx, app.Options{Config: boot, Build: build, Logger: logger, Memory: limit})
-	if err != nil {
+	return runApp(ctx, t, app.Options{Config: boot, Build: build, Logger: logger, Memory: limit})
+}
+
+// runApp runs an app until ctx ends. To be told to stop during the start is no
+// failure.
+func runApp(ctx context.Context, t *terminal, o app.Options) error {
+	started, tell := make(chan struct{}), o.Started
+	o.Started = func(addr net.Addr) {
+		close(started)
+		if tell != nil {
+			tell(addr)
+		}
+	}
+	a, err := app.New(ctx, o)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		o.Logger.Info("stopped during the start", "cause", context.Cause(ctx), "error", err)
+		return nil
+	case err != nil:
 		return err
 	}
-	stop := reloadOnHangup(ctx, a)
+	stop := reloadOnHangup(ctx, a, t.hangups, started)
 	defer stop()
 	return a.Run(ctx)
 }
@@ -94,15 +110,19 @@ func newLogger(t *terminal, boot *config.Config) (*slog.Logger, error) {
 	return logger.With("instance", boot.InstanceID), nil
 }
 
-// reloadOnHangup reads the settings again at each SIGHUP until ctx ends or the
-// returned function is called, which waits for a reload that runs.
-func reloadOnHangup(ctx context.Context, a *app.App) (stop func()) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+// reloadOnHangup reads the settings again at each SIGHUP, those before started at
+// once then, until ctx ends or the returned function is called, which waits for a
+// reload that runs.
+func reloadOnHangup(ctx context.Context, a *app.App, hangups <-chan os.Signal, started <-chan struct{}) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		select {
+		case <-ctx.Done():
+			return
+		case <-started:
+		}
 		for {
 			select {
 			case <-ctx.Done():
@@ -115,6 +135,5 @@ func reloadOnHangup(ctx context.Context, a *app.App) (stop func()) {
 	return func() {
 		cancel()
 		<-done
-		signal.Stop(hangups)
 	}
 }

@@ -19,6 +19,8 @@ type terminal struct {
 	// interactive says that err is a terminal, colour that it may be coloured.
 	interactive bool
 	colour      bool
+	// hangups tells of each SIGHUP.
+	hangups chan os.Signal
 	// failed is the first failure to write data: what was asked for did not
 	// arrive, so the command has failed, too.
 	failed error

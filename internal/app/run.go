@@ -28,7 +28,12 @@ func (a *App) drainTimeout() time.Duration { return a.config.Server.ShutdownTime
 // and returns when all have stopped. It returns the failure, or nil after a
 // clean stop.
 func (a *App) Run(ctx context.Context) error {
-	listeners, err := a.listen(ctx)
+	if ctx.Err() != nil {
+		a.logger.Info("stopped during the start", "cause", context.Cause(ctx))
+		a.closeStores(ctx)
+		return nil
+	}
+	listeners, err := a.listen(context.WithoutCancel(ctx))
 	if err != nil {
 		a.closeStores(ctx)
 		return err
@@ -78,6 +83,9 @@ func (a *App) Run(ctx context.Context) error {
 	stopWorking()
 	stopServing()
 	err = group.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // a component was stopped before it had begun
+	}
 	a.closeStores(base)
 	a.closeTelemetry(base)
 	a.logger.Info("stopped")

@@ -82,9 +82,8 @@ func (s *Server) WriteFile(t testing.TB, name, content string) {
 	require.NoError(t, os.Rename(next, filepath.Join(s.SettingsDir, name)))
 }
 
-// Start runs the server, again after a Kill or a stop, and waits until it
-// listens.
-func (s *Server) Start(t testing.TB) {
+// Begin runs the server, again after a Kill or a stop.
+func (s *Server) Begin(t testing.TB) {
 	t.Helper()
 	env := append([]string{
 		"WH_SERVER_HOST=127.0.0.1", "WH_SERVER_PORT=0", "WH_SETTINGS_DIR=" + s.SettingsDir, "WH_DATA_DIR=" + s.DataDir,
@@ -96,6 +95,12 @@ func (s *Server) Start(t testing.TB) {
 		command = append([]string{"sh", "-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, s.options.Group}, command...)
 	}
 	s.Process = StartProcess(t, t.TempDir(), env, command[0], command[1:]...)
+}
+
+// Start runs the server and waits until it listens.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.Begin(t)
 	Eventually(t, 30*time.Second, func() error {
 		select {
 		case <-s.Exited():
