@@ -18,6 +18,8 @@ func (a *App) adoptDedupe(ctx context.Context, snapshots map[tenant.ID]*settings
 			need = append(need, id)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, budgetTimeout) // opening it waits for room on the disk
+	defer cancel()
 	err := a.dedupe.Want(ctx, len(need) > 0)
 	if err == nil {
 		return

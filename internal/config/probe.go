@@ -23,8 +23,8 @@ func (c *Config) ProbeDataDir() (warnings []string, err error) {
 		return nil, err
 	}
 	if err := probeWrite(c.DataDir); errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return nil, fmt.Errorf("data_dir %q has no room left: %w; "+
-			"free some of the volume or make it larger: the queue in it is kept as it is", c.DataDir, err)
+		warnings = append(warnings, fmt.Sprintf("data_dir %q has no room left: nothing is taken in until there is; "+
+			"what waits in the queue is written to ClickHouse: free some of the volume or make it larger", c.DataDir))
 	} else if err != nil {
 		return nil, fmt.Errorf("data_dir %q is not writable by this process (UID %d): %w; "+
 			"the container runs as UID 65532, so a bind mount needs: chown -R 65532 <the folder on the host>",
@@ -34,11 +34,11 @@ func (c *Config) ProbeDataDir() (warnings []string, err error) {
 	entries, err := os.ReadDir(state)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
-		return []string{fmt.Sprintf("%q holds no state: fine on a first start; after a restart it means that data_dir is not on a volume that persists", state)}, nil
+		return append(warnings, fmt.Sprintf("%q holds no state: fine on a first start; after a restart it means that data_dir is not on a volume that persists", state)), nil
 	case err != nil:
 		return nil, fmt.Errorf("data_dir: the queue's folder cannot be read: %w", err)
 	}
-	return nil, nil
+	return warnings, nil
 }
 
 // ensureDataDir tells a folder, or the lack of one, from what cannot be one.

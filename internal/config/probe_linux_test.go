@@ -11,7 +11,8 @@ import (
 	"github.com/wavehouse/wavehouse/internal/volumetest"
 )
 
-// TestProbeOfAFullVolume: the advice is about room, not about who owns it.
+// TestProbeOfAFullVolume: the start goes on, and the advice is about room, not about
+// who owns the volume.
 func TestProbeOfAFullVolume(t *testing.T) {
 	dir := volumetest.Small(t, "64k").Dir
 	ballast, err := os.Create(filepath.Join(dir, "ballast"))
@@ -21,8 +22,8 @@ func TestProbeOfAFullVolume(t *testing.T) {
 	}
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, ballast.Close())
-	_, err = probe(dir)
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.ErrorContains(t, err, "no room left")
-	require.NotContains(t, err.Error(), "chown")
+	warnings, err := probe(dir)
+	require.NoError(t, err, "to drain what waits makes room")
+	require.Contains(t, warnings[0], "no room left")
+	require.NotContains(t, warnings[0], "chown")
 }

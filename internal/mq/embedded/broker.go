@@ -67,6 +67,10 @@ type Broker struct {
 	// hurt is set when files were found damaged while they are in use: the
 	// store is then opened again, which repairs them.
 	hurt atomic.Bool
+	// unwritable is why the server could not write, until the store is opened
+	// again; failedWrite wakes who looks after that.
+	unwritable  atomic.Pointer[error]
+	failedWrite chan struct{}
 	// recent and ahead count the bytes kept for consumers.
 	recent, ahead atomic.Int64
 
@@ -85,7 +89,7 @@ type Broker struct {
 func New(o Options) (*Broker, error) {
 	o = o.withDefaults()
 	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, acksFolder),
-		queues: map[tenant.ID]*queue{}}
+		queues: map[tenant.ID]*queue{}, failedWrite: make(chan struct{}, 1)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	if err := b.start(); err != nil {
 		b.cancel()
@@ -106,7 +110,7 @@ func (b *Broker) start() (err error) {
 		return err
 	}
 	b.space = newSpace(b.o, b.log)
-	if b.host, err = startHost(b.o, b.onDisconnect); err != nil {
+	if b.host, err = startHost(b.o, b.onDisconnect, b.writeFailed); err != nil {
 		return err
 	}
 	if b.reads, err = jetstream.NewReader(b.host.api); err != nil {

@@ -2,9 +2,15 @@ package embedded
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -14,32 +20,46 @@ import (
 )
 
 // TestDiskFullBelowTheWatch fills a real volume that the watch believes to be
-// empty: nothing that was answered is lost, and writing goes on once there is
-// room.
+// empty, with many publishes under way: each is answered at once, full means that
+// the chunk is not stored, nothing that was answered is lost, and writing goes on
+// soon after there is room.
 func TestDiskFullBelowTheWatch(t *testing.T) {
-	volume := volumetest.Small(t, "6m")
-	dir := volume.Dir
-	plenty := func() (uint64, uint64, error) { return 1 << 40, 1 << 40, nil }
-	b := start(t, Options{Dir: dir, FreeSpace: plenty, PublishTimeout: 200 * time.Millisecond,
-		WatchInterval: 20 * time.Millisecond, lostAfter: 300 * time.Millisecond, resetEvery: 100 * time.Millisecond})
+	volume := volumetest.Small(t, "12m")
+	b := start(t, Options{Dir: volume.Dir, FreeSpace: func() (uint64, uint64, error) { return 1 << 40, 1 << 40, nil }})
 	put(t, b, "cedar", "before")
-	body := string(make([]byte, 200<<10))
-	var stored []mq.Position
-	for n := 0; ; n++ {
-		pos, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", body))
-		if err != nil {
-			require.ErrorIs(t, err, mq.ErrOutcomeUnknown, "the server does not answer after a failed write")
-			break
-		}
-		stored = append(stored, pos)
-		require.Less(t, n, 100)
+	var mu sync.Mutex
+	stored, refused := map[mq.Position]bool{}, map[string]bool{}
+	var all sync.WaitGroup
+	for w := range 8 {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				body := fmt.Sprint(w, " ", n, " ", strings.Repeat("x", 50<<10))
+				began := time.Now()
+				pos, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", body))
+				mu.Lock()
+				if err != nil {
+					refused[body] = true
+					mu.Unlock()
+					assert.ErrorIs(t, err, mq.ErrFull)
+					assert.Less(t, time.Since(began), b.o.PublishTimeout, "nobody waits for an answer that never comes")
+					return
+				}
+				stored[pos] = true
+				mu.Unlock()
+			}
+		})
 	}
+	all.Wait()
+	require.NotEmpty(t, stored)
+	require.Len(t, refused, 8)
+	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "still full"))
+	require.ErrorIs(t, err, mq.ErrFull)
 	volume.Resize(t, "64m")
 	for _, id := range []tenant.ID{"birch", "cedar"} {
 		require.Eventually(t, func() bool {
 			_, err := b.Publish(t.Context(), mqtest.Chunk(id, "t", "room again"))
 			return err == nil
-		}, 30*time.Second, 20*time.Millisecond)
+		}, 15*time.Second, 20*time.Millisecond, "not after the half minute that an answer is waited for")
 	}
 	in, c := consumeInto(t, b)
 	seen := map[mq.Position]bool{}
@@ -51,8 +71,53 @@ func TestDiskFullBelowTheWatch(t *testing.T) {
 		}
 		return len(seen) > len(stored)
 	}, 20*time.Second, 10*time.Millisecond)
-	for _, pos := range stored {
+	for pos := range stored {
 		require.True(t, seen[pos], fmt.Sprint(pos))
 	}
+	for _, d := range in.list() {
+		require.False(t, refused[string(d.Chunk().Body)], "it was refused, and is stored")
+	}
 	require.NoError(t, c.Ack(in.list()...))
+}
+
+// TestStartWithoutAByteLeft: a queue on a full volume is opened, takes nothing in,
+// and is drained: what is acknowledged is gone after another start, and takes
+// chunks again once there is room.
+func TestStartWithoutAByteLeft(t *testing.T) {
+	volume := volumetest.Small(t, "32m")
+	dir := filepath.Join(volume.Dir, "nats")
+	b := start(t, Options{Dir: dir})
+	for n := range 300 {
+		put(t, b, "birch", fmt.Sprint(n))
+	}
+	require.NoError(t, b.Close(t.Context()))
+	fill := filepath.Join(volume.Dir, "fill")
+	f, err := os.Create(fill)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4<<10))
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.NoError(t, f.Close())
+
+	b = start(t, Options{Dir: dir})
+	require.ErrorIs(t, b.Full(), mq.ErrFull)
+	_, err = b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
+	require.ErrorIs(t, err, mq.ErrFull)
+	in, c := consumeInto(t, b)
+	for _, d := range in.await(t, 300) {
+		require.NoError(t, c.Ack(d))
+	}
+	require.NoError(t, c.Stop(t.Context()))
+	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, 20*time.Second, 10*time.Millisecond,
+		"what is written gives its room back")
+	require.NoError(t, b.Close(t.Context()))
+
+	b = start(t, Options{Dir: dir})
+	require.Zero(t, statusOf(t, b, "birch").Pending)
+	require.NoError(t, os.Remove(fill))
+	require.Eventually(t, func() bool {
+		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "room again"))
+		return err == nil
+	}, 20*time.Second, 10*time.Millisecond)
 }

@@ -122,6 +122,9 @@ func (g gated) Send(ctx context.Context, m *nats.Msg, e *jetstream.Pending) erro
 	}
 	g.b.gate.RLock()
 	defer g.b.gate.RUnlock()
+	if err := g.b.refused(); err != nil {
+		return err
+	}
 	return g.b.pubs.Send(ctx, m, e)
 }
 

@@ -206,7 +206,8 @@ func (q *queue) adoptIngest(ctx context.Context, info *natsjs.StreamInfo) error 
 	if err != nil {
 		return err
 	}
-	q.forgo(q.b.host.inspector.takeLost(info.Config.Name), &state)
+	lost := q.b.host.inspector.takeLost(info.Config.Name)
+	q.forgo(lost, &state)
 	q.ingestMark.open(q, info.Config.Name, epoch, info.State.LastSeq)
 	q.applied.Store(info.Config.MaxBytes)
 	q.mu.Lock()
@@ -219,6 +220,9 @@ func (q *queue) adoptIngest(ctx context.Context, info *natsjs.StreamInfo) error 
 	q.removedTo = removed.Highest()
 	q.generation++
 	if q.source != nil {
+		for _, s := range lost {
+			q.source.ackedLocked(s)
+		}
 		q.source.resetLocked(!again)
 	}
 	last := q.last

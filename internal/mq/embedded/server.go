@@ -40,12 +40,15 @@ type host struct {
 	js      natsjs.JetStream
 	// inspector looks at the store before each start.
 	inspector *inspector
+	// writeFailed hears that a write failed; it must not block.
+	writeFailed func(string)
 }
 
 // startHost starts the server and connects. lost is called when the
-// publishing connection broke, as answers under way on it are then gone.
-func startHost(o Options, lost func()) (*host, error) {
-	h := &host{dir: o.Dir, log: o.Logger, inspector: newInspector(o)}
+// publishing connection broke, as answers under way on it are then gone, and
+// writeFailed when the server could not write.
+func startHost(o Options, lost func(), writeFailed func(string)) (*host, error) {
+	h := &host{dir: o.Dir, log: o.Logger, writeFailed: writeFailed, inspector: newInspector(o)}
 	if err := h.startServer(); err != nil {
 		return nil, err
 	}
@@ -64,7 +67,7 @@ func (h *host) startServer() error {
 	if err != nil {
 		return fmt.Errorf("build queue server: %w", err)
 	}
-	srv.SetLoggerV2(&serverLog{log: h.log}, false, false, false)
+	srv.SetLoggerV2(&serverLog{log: h.log, writeFailed: h.writeFailed}, false, false, false)
 	go srv.Start()
 	if !srv.ReadyForConnections(serverStart) || !srv.JetStreamEnabled() {
 		srv.Shutdown()
@@ -196,10 +199,18 @@ func streamsDir(dir string) string { return filepath.Join(dir, "jetstream", "$G"
 
 // serverLog passes the server's own log on; what it calls a notice is detail
 // to the reader of ours.
-type serverLog struct{ log *slog.Logger }
+type serverLog struct {
+	log         *slog.Logger
+	writeFailed func(string)
+}
 
+// write passes a line on. That a write failed is told by such a line alone.
 func (s *serverLog) write(f func(string, ...any), format string, v []any) {
-	f("queue server: " + fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	if writeFailure(text) {
+		s.writeFailed(text)
+	}
+	f("queue server: " + text)
 }
 
 func (s *serverLog) Noticef(format string, v ...any) { s.write(s.log.Debug, format, v) }

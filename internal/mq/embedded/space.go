@@ -27,6 +27,7 @@ const (
 type space struct {
 	ask     func() (free, total uint64, err error)
 	log     *slog.Logger
+	ballast ballast
 	cause   atomic.Pointer[error]
 	written atomic.Int64
 
@@ -35,8 +36,9 @@ type space struct {
 }
 
 func newSpace(o Options, log *slog.Logger) *space {
-	s := &space{ask: o.FreeSpace, log: log}
+	s := &space{ask: o.FreeSpace, log: log, ballast: newBallast(o.Dir)}
 	s.check()
+	s.trim()
 	return s
 }
 
@@ -79,13 +81,34 @@ func (s *space) check() {
 	}
 }
 
+// trim gives up the ballast when there is no room for notes, and takes it again
+// when there is plenty.
+func (s *space) trim() {
+	free, total, err := s.ask()
+	if err != nil {
+		return
+	}
+	need := notesNeed(total)
+	switch {
+	case free < need && s.ballast.drop():
+		s.log.Error("queue volume has no room left: what was kept back for this moment is given up", "free", free)
+	case s.cause.Load() == nil && free > 4*need && s.ballast.held() == 0:
+		if err := s.ballast.take(2 * need); err != nil {
+			s.log.Warn("no room is kept back for a full volume", "error", err)
+		}
+	}
+}
+
+// notesNeed is what a purge needs.
+func notesNeed(total uint64) uint64 { return min(notesRoom, total/(2*reserveShare)) }
+
 // notes is the reason not to purge, or nil.
 func (s *space) notes() error {
 	free, total, err := s.ask()
 	if err != nil {
 		return nil // not to know is no reason
 	}
-	if need := min(notesRoom, total/(2*reserveShare)); free < need {
+	if free < notesNeed(total) {
 		return fmt.Errorf("%w: the volume has %d of %d bytes free, less than a purge needs", mq.ErrFull, free, total)
 	}
 	return nil

@@ -23,10 +23,14 @@ func (b *Broker) supervise() {
 	tick := time.NewTicker(b.o.WatchInterval)
 	defer tick.Stop()
 	var synced, reset time.Time
+	failures := 0 // to write, one after the other
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
+		case <-b.failedWrite:
+			b.space.check()
+			b.refuseWaiting()
 		case now := <-tick.C:
 			b.watchSpace()
 			if now.Sub(synced) >= b.o.syncEvery {
@@ -40,10 +44,20 @@ func (b *Broker) supervise() {
 				b.catchUp()
 			}
 			lost := b.lostAnswers(now)
-			if since := now.Sub(reset); since >= b.o.resetEvery && (lost || b.host.storeClosed()) || since >= b.o.repairEvery && b.repairable() {
-				reset = now
-				b.reopen()
+			since := now.Sub(reset)
+			if b.refused() == nil && since > b.o.resetEvery {
+				failures = 0
 			}
+			switch {
+			case b.refused() != nil && b.space.notes() == nil && since >= min(b.o.repairEvery<<failures, b.o.resetEvery):
+				failures = min(failures+1, 10)
+			case since >= b.o.resetEvery && (lost || b.host.storeClosed()):
+			case since >= b.o.repairEvery && b.repairable():
+			default:
+				continue
+			}
+			reset = now
+			b.reopen()
 		}
 	}
 }
@@ -55,7 +69,8 @@ func (b *Broker) repairable() bool {
 
 func (b *Broker) watchSpace() {
 	b.space.check()
-	if b.space.full(0) == nil || b.space.notes() != nil {
+	b.space.trim()
+	if b.space.full(0) == nil || b.space.notes() != nil || b.refused() != nil {
 		return
 	}
 	for _, q := range b.all() {
@@ -99,6 +114,7 @@ func (b *Broker) reopen() {
 		b.log.Error("the store cannot be opened", "error", err)
 		return
 	}
+	b.unwritable.Store(nil)
 	b.refresh()
 	b.countDamage()
 }

@@ -134,10 +134,30 @@ func (p *Publisher) Fail(err error) {
 
 // FailBefore gives up on those sent before at, and returns their streams.
 func (p *Publisher) FailBefore(at time.Time, err error) map[string]bool {
+	return p.fail(func(e *Pending) bool { return e.sent.Before(at) }, err)
+}
+
+// FailStream gives up on those of a stream.
+func (p *Publisher) FailStream(stream string, err error) {
+	p.fail(func(e *Pending) bool { return e.stream == stream }, err)
+}
+
+// Streams are those of which messages are not answered.
+func (p *Publisher) Streams() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	streams := map[string]bool{}
+	for _, e := range p.wait {
+		streams[e.stream] = true
+	}
+	return streams
+}
+
+func (p *Publisher) fail(which func(*Pending) bool, err error) map[string]bool {
 	p.mu.Lock()
 	var late []*Pending
 	for token, e := range p.wait {
-		if e.sent.Before(at) {
+		if which(e) {
 			late = append(late, e)
 			delete(p.wait, token)
 		}

@@ -28,7 +28,6 @@ const (
 type volume struct {
 	dir     string
 	freezes bool
-	full    bool // nothing is left
 	thawer  *time.Timer
 	frozen  atomic.Bool
 }
@@ -75,7 +74,6 @@ func mountFile(file, dir string) error {
 // fill leaves so many bytes free, or as few as there are.
 func (v *volume) fill(t *testing.T, leave int64) {
 	t.Helper()
-	v.full = leave == 0
 	f, err := os.Create(v.ballast())
 	require.NoError(t, err)
 	defer f.Close()
@@ -97,7 +95,6 @@ func (v *volume) fill(t *testing.T, leave int64) {
 func (v *volume) empty(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(v.ballast()))
-	v.full = false
 }
 
 func (v *volume) ballast() string { return filepath.Join(v.dir, "ballast") }

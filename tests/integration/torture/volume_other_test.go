@@ -8,7 +8,6 @@ import "testing"
 type volume struct {
 	dir     string
 	freezes bool
-	full    bool
 }
 
 func mountVolume(t *testing.T) *volume {

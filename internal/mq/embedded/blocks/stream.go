@@ -181,12 +181,16 @@ func (s *Stream) extent(all []*block, i int, w wound, last uint64) (from, to uin
 			after = s.Known.Acked.Floor
 		case plausible:
 			after = w.guess - 1
-		case before > 1:
-			after = before - 2
+		default:
+			// As many as there was room for.
+			after = before - 1 - min(before-1, uint64((w.to-w.from)/smallest+1))
 		}
 	}
 	return after + 1, before - 1, before > after+1
 }
+
+// smallest is about the least that a message takes.
+const smallest = 64
 
 // maxGuess bounds by how much a damaged record's sequence is believed to be
 // ahead.

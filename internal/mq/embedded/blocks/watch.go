@@ -79,9 +79,9 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// tailTrust is for how long the newest file of a stream, which is written to all
-// the time, counts as whole.
-const tailTrust = time.Second
+// tailTrust is for how long the newest file of a stream counts as whole though it
+// has changed: it is written to all the time.
+const tailTrust = 100 * time.Millisecond
 
 // trusted is the file of a stream that was read last.
 type trusted struct {
@@ -112,7 +112,7 @@ func (s *Seen) trusts(stream string, seq uint64, now time.Time) bool {
 	case t.newest && now.Before(t.until):
 		return true
 	}
-	return seq <= t.last && s.unchanged(t.path) != nil
+	return (t.newest || seq <= t.last) && s.unchanged(t.path) != nil
 }
 
 // rewritten reports whether a file that grows has changed without growing, or is

@@ -72,7 +72,11 @@ func Open(path string, s Stream, log *slog.Logger) (*Ledger, Acked, error) {
 		state.Above, state.Floor = state.Above.advance(s.First - 1)
 	}
 	if anew {
-		return l, state, l.rewrite(&state)
+		if err := l.rewrite(&state); err != nil {
+			// Nothing is lost by it: the next write tries again.
+			l.broken = true
+			log.Warn("acknowledgements cannot be written", "stream", s.Name, "error", err)
+		}
 	}
 	return l, state, nil
 }
