@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -22,8 +24,29 @@ func (a *App) hear() {
 		a.notices.Listen(a.watches.Told)
 	}
 	if a.config.HasRole(config.RoleIngest) {
-		a.notices.Answer(a.worker.Progress)
+		a.notices.Answer(a.progress)
 	}
+}
+
+// progressTimeout bounds a question to a shared queue before an answer.
+const progressTimeout = 500 * time.Millisecond
+
+// progress is the worker's. In a shared queue a chunk that a former owner of the shard
+// left comes again behind newer ones: until all of them are done with, the table is
+// written up to the queue's floor alone.
+func (a *App) progress(t mq.Topic) (notice.Progress, bool) {
+	p, ours := a.worker.Progress(t)
+	queue, floors := a.queue.(mq.Floors)
+	if !ours || !a.shared || !floors {
+		return p, ours
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), progressTimeout)
+	defer cancel()
+	floor, inherited, err := queue.Floor(ctx, t)
+	if order, same := floor.Compare(inherited); err != nil || !same || order < 0 {
+		p.Frontier, p.Quiet = floor, false
+	}
+	return p, true
 }
 
 // shards are those of a shared queue that this process has.

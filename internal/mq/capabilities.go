@@ -63,8 +63,9 @@ type TenantStatus struct {
 // Floors knows what of a topic's queue the worker is done with.
 type Floors interface {
 	// Floor returns the position up to which every chunk is acknowledged, and
-	// the newest chunk that was stored before this process opened the queue:
+	// the newest chunk that was stored before this process had the topic's shard:
 	// what is unacknowledged up to there may have been delivered by the one
-	// before. Both are zero for a queue that is not open.
+	// before. Both are zero for a queue that is not open, inherited for a shard
+	// that is another's, whose owner knows.
 	Floor(ctx context.Context, t Topic) (floor, inherited Position, err error)
 }

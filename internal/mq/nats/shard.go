@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type shard struct {
 	// wake tells the deliverer of a chunk, more the puller of room.
 	wake, more chan struct{}
 	pull       *pull
+	// inherited is the newest sequence that was stored when the shard came, all
+	// of them until it is known.
+	inherited atomic.Uint64
 
 	mu sync.Mutex
 	// ahead is what came and is not delivered, in order; aheadBytes its size.
@@ -50,6 +54,7 @@ func newShard(c *consumption, at place, term uint64) *shard {
 	}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	s.pull = &pull{s: s}
+	s.inherited.Store(math.MaxUint64)
 	return s
 }
 
@@ -70,6 +75,7 @@ func (s *shard) run() {
 	s.tasks.Go(s.deliver)
 	s.tasks.Go(s.pull.run)
 	s.tasks.Go(s.extend)
+	s.tasks.Go(s.inherit)
 }
 
 // came takes a message of the durable.

@@ -37,7 +37,7 @@ func PermissionsOf(t Topology) Permissions {
 	for i := range t.Partitions {
 		ingest, history := t.Ingest(i), t.History(i)
 		p.Publish = append(p.Publish,
-			api("STREAM.INFO", ingest), api("CONSUMER.LIST", ingest),
+			api("STREAM.INFO", ingest), api("CONSUMER.LIST", ingest), api("CONSUMER.INFO", ingest, "*"),
 			api("CONSUMER.MSG.NEXT", ingest, "*"), api("CONSUMER.UNPIN", ingest, "*"),
 			"$JS.ACK."+ingest+".>", "$JS.ACK.*.*."+ingest+".>",
 			api("STREAM.INFO", history), api("STREAM.MSG.GET", history), api("DIRECT.GET", history),
