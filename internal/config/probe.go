@@ -30,6 +30,9 @@ func (c *Config) ProbeDataDir() (warnings []string, err error) {
 			"the container runs as UID 65532, so a bind mount needs: chown -R 65532 <the folder on the host>",
 			c.DataDir, os.Getuid(), err)
 	}
+	if c.MQ.Backend == "nats" {
+		return nil, nil // the queue is elsewhere
+	}
 	state := filepath.Join(c.DataDir, stateFolder)
 	entries, err := os.ReadDir(state)
 	switch {

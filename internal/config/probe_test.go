@@ -35,6 +35,13 @@ func TestProbeCreatesAndWarnsOfMissingState(t *testing.T) {
 	assert.Len(t, left, 1, "the probe leaves nothing behind")
 }
 
+// A process whose queue is elsewhere has no state to miss.
+func TestProbeMissesNoStateOfAQueueElsewhere(t *testing.T) {
+	warnings, err := (&Config{DataDir: t.TempDir(), MQ: MQ{Backend: "nats"}}).ProbeDataDir()
+	require.NoError(t, err)
+	assert.Empty(t, warnings)
+}
+
 func TestProbeRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, filepath.Join(dir, "file"), "")
