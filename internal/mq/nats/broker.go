@@ -40,6 +40,7 @@ type Broker struct {
 	parts    []*partition
 	watch    *watch
 	feeds    *feeds
+	budgets  *budgets
 	metrics  *metrics
 	tasks    sync.WaitGroup
 
@@ -54,7 +55,7 @@ type Broker struct {
 func New(ctx context.Context, o Options) (*Broker, error) {
 	o = o.withDefaults()
 	b := &Broker{o: o, log: o.Logger, life: jetstream.NewLife()}
-	b.feeds = &feeds{b: b}
+	b.feeds, b.budgets = &feeds{b: b}, newBudgets(b)
 	for n := range o.Partitions {
 		b.parts = append(b.parts, newPartition(b, n))
 	}
@@ -101,6 +102,7 @@ func (b *Broker) start(ctx context.Context) (err error) {
 	}
 	b.tasks.Go(func() { b.watch.run(b.life.Context()) })
 	b.tasks.Go(func() { b.watch.follow(b.life.Context()) })
+	b.tasks.Go(func() { b.budgets.run(b.life.Context()) })
 	return nil
 }
 

@@ -40,11 +40,18 @@ func (b *Broker) publish(ctx context.Context, c *mq.Chunk) (mq.Position, error) 
 	p, at := b.of(c.Topic)
 	m := &client.Msg{Subject: b.subject(c.Topic, at), Header: encode(c), Data: c.Body}
 	m.Header[client.ExpectedStreamHdr] = []string{p.stream}
-	if size, most := jetstream.Size(m.Subject, m.Header, c.Body), b.MaxChunkBytes(); size > most {
+	size, most := jetstream.Size(m.Subject, m.Header, c.Body), b.MaxChunkBytes()
+	if size > most {
 		return mq.Position{}, fmt.Errorf("%w: %d bytes, at most %d", mq.ErrTooLarge, size, most)
+	}
+	if err := b.budgets.take(c.Tenant, size); err != nil {
+		return mq.Position{}, err
 	}
 	seq, err := b.send(ctx, p, at.shard, m)
 	if err != nil {
+		if !errors.Is(err, mq.ErrOutcomeUnknown) {
+			b.budgets.giveBack(c.Tenant, size)
+		}
 		return mq.Position{}, fmt.Errorf("stream %s: %w", p.stream, err)
 	}
 	return p.position(seq), nil
