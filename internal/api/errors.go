@@ -22,6 +22,7 @@ import (
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	p := problemOf(err)
+	s.edge.errors.WithLabelValues(routeOf(r), p.Code).Inc()
 	if rec := recorderOf(w); rec != nil && rec.status != 0 {
 		s.Logger.WarnContext(ctx, "answer failed after it had begun", "code", p.Code, "error", err)
 		panic(http.ErrAbortHandler)

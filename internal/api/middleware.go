@@ -132,6 +132,7 @@ type edge struct {
 	requests *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	panics   prometheus.Counter
+	errors   *prometheus.CounterVec
 }
 
 func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time) *edge {
@@ -150,7 +151,10 @@ func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Reg
 			Name: "wavehouse_http_panics_total", Help: "Requests that met a bug of the server.",
 		}),
 	}
-	registerer.MustRegister(e.requests, e.inFlight, e.panics)
+	e.errors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "wavehouse_http_errors_total", Help: "Answers that are errors, or end with one, by route template and code.",
+	}, []string{"route", "code"})
+	registerer.MustRegister(e.requests, e.inFlight, e.panics, e.errors)
 	return e
 }
 
@@ -206,10 +210,7 @@ func (e *edge) recovered(rec *recorder, r *http.Request, fault any) {
 }
 
 func (e *edge) finish(rec *recorder, r *http.Request, span trace.Span, start time.Time) {
-	route := "unmatched"
-	if pattern := chi.RouteContext(r.Context()); pattern != nil && pattern.RoutePattern() != "" {
-		route = pattern.RoutePattern()
-	}
+	route := routeOf(r)
 	status := rec.status
 	if errors.Is(r.Context().Err(), context.Canceled) && (status == 0 || status >= http.StatusInternalServerError) {
 		status = statusClientGone
@@ -234,6 +235,14 @@ func (e *edge) finish(rec *recorder, r *http.Request, span trace.Span, start tim
 	}
 	e.logger.Log(r.Context(), level, "request", "method", r.Method, "route", route, "status", status,
 		"bytes", rec.bytes, "seconds", took.Seconds())
+}
+
+// routeOf is the template of the route, for metrics and logs.
+func routeOf(r *http.Request) string {
+	if pattern := chi.RouteContext(r.Context()); pattern != nil && pattern.RoutePattern() != "" {
+		return pattern.RoutePattern()
+	}
+	return "unmatched"
 }
 
 // methodLabel keeps the label set bounded: a method is the caller's text.

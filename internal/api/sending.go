@@ -135,6 +135,7 @@ func (s *Server) endBroken(w http.ResponseWriter, r *http.Request, out rowWriter
 		return err // the connection is cut
 	}
 	w.Header().Set(trailerError, p.Code)
+	s.edge.errors.WithLabelValues(routeOf(r), p.Code).Inc()
 	s.Logger.WarnContext(r.Context(), "answer failed after it had begun", "code", p.Code, "error", err)
 	return nil
 }

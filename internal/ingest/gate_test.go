@@ -230,9 +230,9 @@ func TestGateCountsRows(t *testing.T) {
 	_, err := g.Ingest(t.Context(), ingesttest.Request(ingesttest.Pages(), record.JSON, "["+ingesttest.Line("1")+","+ingesttest.Line("2")+",3]"))
 	require.NoError(t, err)
 	assert.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP wavehouse_ingest_rows_total Records received, by what became of them: accepted, failed or duplicate.
+# HELP wavehouse_ingest_rows_total Records received, by what became of them: accepted, failed or duplicate, and by the code of what failed.
 # TYPE wavehouse_ingest_rows_total counter
-wavehouse_ingest_rows_total{result="accepted",table="pages",tenant="birch"} 2
-wavehouse_ingest_rows_total{result="failed",table="pages",tenant="birch"} 1
+wavehouse_ingest_rows_total{code="",result="accepted",table="pages",tenant="birch"} 2
+wavehouse_ingest_rows_total{code="record.malformed",result="failed",table="pages",tenant="birch"} 1
 `), "wavehouse_ingest_rows_total"))
 }

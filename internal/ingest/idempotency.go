@@ -73,7 +73,8 @@ func (s *session) replay(value []byte) {
 	}
 	r := &s.result
 	r.Replayed = true
-	r.Total, r.Failed, r.Duplicates = before.Total, before.Failed, before.Total-before.Failed
+	r.Total, r.Duplicates = before.Total, before.Total-before.Failed
+	r.fail(repeated, before.Failed)
 	for _, failure := range before.Failures {
 		r.add(failure)
 	}

@@ -10,8 +10,12 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
+// repeated is by what records are counted that failed in the request that is being
+// repeated.
+const repeated = "repeated"
+
 // gateMetrics counts what goes through the gate. Tables are those a schema
-// knows, so the label sets are bounded by what exists.
+// knows and codes are constants, so the label sets are bounded by what exists.
 type gateMetrics struct {
 	rows   *prometheus.CounterVec
 	noID   *prometheus.CounterVec
@@ -22,8 +26,8 @@ type gateMetrics struct {
 func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMetrics {
 	m := &gateMetrics{
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate.",
-		}, []string{"tenant", "table", "result"}),
+			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate, and by the code of what failed.",
+		}, []string{"tenant", "table", "result", "code"}),
 		noID: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_records_without_id_total", Help: "Records that sent no id to a table whose ids are remembered.",
 		}, []string{"tenant", "table"}),
@@ -66,13 +70,17 @@ func outcome(err error) string {
 
 func (m *gateMetrics) request(r *Request, res *Result) {
 	id, table := string(r.Tenant), r.Table.Name
-	for _, c := range [...]struct {
-		result string
-		n      int
-	}{{"accepted", res.Succeeded}, {"failed", res.Failed}, {"duplicate", res.Duplicates}} {
-		if c.n > 0 {
-			m.rows.WithLabelValues(id, table, c.result).Add(float64(c.n))
+	if res.Succeeded > 0 {
+		m.rows.WithLabelValues(id, table, "accepted", "").Add(float64(res.Succeeded))
+	}
+	if res.Duplicates > 0 {
+		m.rows.WithLabelValues(id, table, "duplicate", "").Add(float64(res.Duplicates))
+	}
+	for code, n := range res.failedBy {
+		if n == 0 {
+			continue
 		}
+		m.rows.WithLabelValues(id, table, "failed", code).Add(float64(n))
 	}
 	if res.withoutID > 0 {
 		m.noID.WithLabelValues(id, table).Add(float64(res.withoutID))

@@ -28,6 +28,8 @@ type Result struct {
 	// Places holds the places of all accepted records, when asked for.
 	Places []Place
 
+	// failedBy counts the failed records by code.
+	failedBy map[string]int
 	// withoutID counts accepted and failed records that sent no id where ids
 	// are remembered.
 	withoutID int
@@ -60,10 +62,19 @@ func (r *Result) add(v RecordResult) {
 	r.Results = append(r.Results, v)
 }
 
+// fail counts records that were not stored.
+func (r *Result) fail(code string, n int) {
+	r.Failed += n
+	if r.failedBy == nil {
+		r.failedBy = make(map[string]int)
+	}
+	r.failedBy[code] += n
+}
+
 // refuse counts a record that its own verdict kept out.
 func (r *Result) refuse(index int, err *record.Error) {
 	r.Total++
-	r.Failed++
+	r.fail(err.Code, 1)
 	r.add(RecordResult{Index: index, Code: err.Code, Column: err.Column, Message: err.Message})
 }
 
@@ -76,7 +87,7 @@ func (r *Result) settle(p *piece, err *Error, successes bool) {
 		}
 		return
 	}
-	r.Failed += p.rows
+	r.fail(err.Code, p.rows)
 	r.addRuns(p.runs, RecordResult{Code: err.Code, Message: err.Message})
 }
 
@@ -85,7 +96,7 @@ func (r *Result) hold(h, leader *candidate, successes bool) {
 	v := RecordResult{Index: h.index}
 	switch err := leader.err; {
 	case err != nil:
-		r.Failed++
+		r.fail(err.Code, 1)
 		v.Code, v.Message = err.Code, err.Message
 	case leader.duplicate || h != leader:
 		r.Duplicates++
