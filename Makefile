@@ -9,7 +9,7 @@ TEST_ENV  := env -u WH_CONFIG -u WH_SETTINGS_DIR -u WH_DATA_DIR
 TIMEOUT   ?= 15m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench bench-compare generate clean
+.PHONY: help run cluster build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench bench-compare generate clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,12 @@ run: build ## Start everything here, with demo data (ARGS="--port 9090" for flag
 	@command -v clickhouse >/dev/null 2>&1 || ./scripts/fetch-clickhouse.sh >/dev/null
 	@./scripts/fetch-demo-data.sh >/dev/null
 	@exec ./$(BIN)/wavehouse dev $(ARGS)
+
+cluster: build ## Three processes on a NATS cluster of three, behind one port, with demo data
+	@command -v clickhouse >/dev/null 2>&1 || ./scripts/fetch-clickhouse.sh >/dev/null
+	@./scripts/fetch-demo-data.sh >/dev/null
+	@CGO_ENABLED=0 $(GO) build -o $(BIN)/nats-server github.com/nats-io/nats-server/v2
+	@exec ./$(BIN)/wavehouse dev --cluster 3 --dir data/cluster $(ARGS)
 
 build: ## Build the binaries into bin/
 	@echo "building (the first time takes a few minutes)…" >&2

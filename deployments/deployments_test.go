@@ -37,9 +37,11 @@ func TestEveryYAMLDocumentParses(t *testing.T) {
 }
 
 func TestKustomizationNamesFilesThatExist(t *testing.T) {
-	doc := only(t, "kubernetes/kustomization.yaml")
-	for _, name := range doc["resources"].([]any) {
-		assert.FileExists(t, filepath.Join("kubernetes", name.(string)))
+	for _, folder := range []string{"kubernetes", "kubernetes-cluster"} {
+		doc := only(t, folder+"/kustomization.yaml")
+		for _, name := range doc["resources"].([]any) {
+			assert.FileExists(t, filepath.Join(folder, name.(string)))
+		}
 	}
 }
 
@@ -105,7 +107,7 @@ func TestThePodKeepsWhatTheServerReliesOn(t *testing.T) {
 func TestImageTagsArePinned(t *testing.T) {
 	image := regexp.MustCompile(`(?m)^\s*(?:FROM|image:)\s+(\S+)`)
 	seen := 0
-	for _, file := range []string{"Dockerfile", "compose.yaml"} {
+	for _, file := range []string{"Dockerfile", "compose.yaml", "compose.cluster.yaml"} {
 		for _, m := range image.FindAllStringSubmatch(withoutComments(t, file), -1) {
 			seen++
 			if m[1] != "scratch" {

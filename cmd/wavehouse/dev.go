@@ -12,6 +12,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/app"
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/dev"
+	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
@@ -26,7 +27,8 @@ starts the server on loopback and posts a real data set through its API.
 Everything is kept in --dir; a second run finds it again.`,
 		Example: `  wavehouse dev
   wavehouse dev --port 9090 --dir /tmp/try
-  wavehouse dev --no-demo --clickhouse localhost`,
+  wavehouse dev --no-demo --clickhouse localhost
+  wavehouse dev --cluster 3            # three processes on a NATS cluster of three`,
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
@@ -36,13 +38,46 @@ Everything is kept in --dir; a second run finds it again.`,
 	flags.IntVar(&o.ClickHouseHTTP, "clickhouse-http-port", 8123, "the HTTP port of the ClickHouse named by --clickhouse")
 	flags.BoolVar(&o.NoDemo, "no-demo", false, "no demo table and no demo data")
 	flags.StringVar(&o.DemoData, "demo-data", "", "the demo's rows, one JSON object a line (default: what `make deps` fetched)")
+	processes := flags.Int("cluster", 0, "run this many processes, with roles, on a NATS cluster of three, behind one port")
+	nats := flags.String("nats-server", "", "the NATS server of --cluster (default: nats-server beside this program, or on PATH)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *processes < 0 || *processes == 1 || *processes > maxDevProcesses {
+			return &usageError{fmt.Errorf("--cluster %d: want 2 to %d", *processes, maxDevProcesses)}
+		}
 		if o.Port < 1 || o.Port > 65535 {
 			return &usageError{fmt.Errorf("--port %d: want 1 to 65535", o.Port)}
+		}
+		if *processes > 0 {
+			cluster, err := devCluster(t, *processes, *nats)
+			if err != nil {
+				return err
+			}
+			return dev.Run(cmd.Context(), o, cluster)
 		}
 		return dev.Run(cmd.Context(), o, devServer{t, build})
 	}
 	return cmd
+}
+
+// maxDevProcesses bounds --cluster.
+const maxDevProcesses = 16
+
+// devCluster is many real servers, as dev wants them.
+func devCluster(t *terminal, processes int, nats string) (*dev.Cluster, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	plan := topology.Default()
+	plan.FileStore = 8 << 30
+	return &dev.Cluster{
+		Program: self, NATS: nats, Processes: processes, Env: t.env, Say: t.sayf,
+		Apply: func(ctx context.Context, urls []string) error {
+			boot := config.Default()
+			boot.MQ.NATS.URLs = urls
+			return app.ApplyNATS(ctx, boot, topology.Of(plan))
+		},
+	}, nil
 }
 
 // devServer is the real server, as dev wants it.

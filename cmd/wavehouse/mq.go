@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/wavehouse/wavehouse/internal/app"
+	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 	"github.com/wavehouse/wavehouse/internal/units"
 )
@@ -14,16 +17,18 @@ import (
 func newMQ(t *terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mq",
-		Short: "Print what the queue needs of a NATS cluster, and what its user may do",
+		Short: "Print and check what the queue needs of a NATS cluster",
 		Long: `With mq.backend: nats the queue lies on a NATS cluster whose operator makes every
-stream, durable and bucket: WaveHouse never does. These commands print them.`,
+stream, durable and bucket: the server never does. These commands print them, and
+hold a cluster against them.`,
 		Example: `  wavehouse mq manifests --partitions 4 --shards 8 --file-store 100GiB   # for nack
   wavehouse mq manifests --format nats-cli > make.sh
-  wavehouse mq permissions > wavehouse-user.conf`,
+  wavehouse mq permissions > wavehouse-user.conf
+  wavehouse mq check                                                    # as the server is configured`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMQManifests(t), newMQPermissions(t))
+	cmd.AddCommand(newMQManifests(t), newMQPermissions(t), newMQCheck(t), newMQApply(t))
 	for _, sub := range cmd.Commands() {
 		sub.Args = usageArgs(sub.Args)
 	}
@@ -128,6 +133,86 @@ text is part of a NATS server's configuration; json is for other tools.`,
 		default:
 			return &usageError{fmt.Errorf("--format %q: want conf or json", *format)}
 		}
+		return nil
+	}
+	return cmd
+}
+
+// natsConfig reads the boot configuration as far as it is about the cluster.
+func natsConfig(t *terminal) (*config.Config, error) {
+	boot, _, err := config.Load(t.env, map[string]string{"mq.backend": "nats", "coord.backend": "nats", "dedupe.pebble.single_replica": "true", "settings.dir": "."})
+	return boot, err
+}
+
+func newMQCheck(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Hold a NATS cluster against what the queue needs",
+		Long: `Connects as the server would (mq.nats.* of the boot configuration) and prints
+every finding. Exit code 0 means that nothing required is missing, 1 that something
+is, or that the cluster cannot be asked.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := formatFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		boot, err := natsConfig(t)
+		if err != nil {
+			return err
+		}
+		report, err := app.CheckNATS(cmd.Context(), boot)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			findings := report.Findings
+			if findings == nil {
+				findings = []topology.Finding{}
+			}
+			if err := t.json(findings); err != nil {
+				return err
+			}
+		} else {
+			for _, f := range report.Findings {
+				t.printf("%s\n", f)
+			}
+		}
+		if err := report.Err(); err != nil {
+			return &silentError{err}
+		}
+		t.sayf("the cluster has all that is required")
+		return nil
+	}
+	return cmd
+}
+
+func newMQApply(t *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Make the streams, durables and the bucket on a development cluster",
+		Long: `Makes, or changes, what 'wavehouse mq manifests' prints, on the cluster that
+mq.nats.* of the boot configuration names. It is for development only: a cluster
+that holds rows is changed by its operator, who knows what a change of a stream
+costs. It asks for --development to be sure.`,
+		Args: cobra.NoArgs,
+	}
+	plan := addPlanFlags(cmd)
+	sure := cmd.Flags().Bool("development", false, "the cluster is for development, and holds no row that matters")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*sure {
+			return &usageError{errors.New("apply is for development clusters: say so with --development, or give the operator what 'wavehouse mq manifests' prints")}
+		}
+		all, err := plan.topology()
+		if err != nil {
+			return err
+		}
+		boot, err := natsConfig(t)
+		if err != nil {
+			return err
+		}
+		if err := app.ApplyNATS(cmd.Context(), boot, all); err != nil {
+			return err
+		}
+		t.sayf("made %d partitions of %d shards (for development)", plan.plan.Partitions, plan.plan.Shards)
 		return nil
 	}
 	return cmd

@@ -3,9 +3,12 @@ package main
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq/natstest"
 )
 
 func TestManifestsOfAMeasure(t *testing.T) {
@@ -55,4 +58,23 @@ func TestPermissionsOfAMeasure(t *testing.T) {
 	out, talk, code = command(t, nil, "mq", "permissions", "--format", "json")
 	require.Zero(t, code, talk)
 	assert.Contains(t, out, `"wh.ingest.>"`)
+}
+
+// A cluster is made for development alone, and checked as the server would.
+func TestAClusterIsMadeAndChecked(t *testing.T) {
+	server := natstest.Start(t, natstest.Options{})
+	env := []string{"WH_MQ_NATS_URLS=" + server.Nodes[0].URL(), "WH_MQ_NATS_PARTITIONS=1", "WH_MQ_NATS_SHARDS=2"}
+	measure := []string{"--partitions", "1", "--shards", "2", "--replicas", "1", "--file-store", "2GiB"}
+	_, talk, code := command(t, env, append([]string{"mq", "apply"}, measure...)...)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, talk, "apply is for development clusters")
+	out, _, code := command(t, env, "mq", "check")
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, out, "required: WH_INGEST_0: the stream is missing")
+	_, talk, code = command(t, env, append([]string{"mq", "apply", "--development"}, measure...)...)
+	require.Zero(t, code, talk)
+	require.Eventually(t, func() bool { _, _, code = command(t, env, "mq", "check"); return code == 0 }, time.Minute, 100*time.Millisecond)
+	out, talk, code = command(t, env, "mq", "check", "--format", "json")
+	require.Zero(t, code, talk)
+	assert.Contains(t, out, "num_replicas is 1")
 }

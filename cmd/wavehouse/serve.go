@@ -32,6 +32,8 @@ names (config.yaml) and defaults, in this order: see 'wavehouse config'.`,
 	for _, key := range []string{"settings.dir", "data_dir", "server.host", "server.port", "log.level", "log.format"} {
 		flags[key] = cmd.Flags().String(key, "", "overrides "+key+" of the boot configuration")
 	}
+	localOnly := cmd.Flags().Bool("local-only", false, "refuse requests of web pages that are not of this machine")
+	_ = cmd.Flags().MarkHidden("local-only") // a cluster of 'wavehouse dev' asks for it
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given := map[string]string{}
 		for key, value := range flags {
@@ -39,12 +41,12 @@ names (config.yaml) and defaults, in this order: see 'wavehouse config'.`,
 				given[key] = *value
 			}
 		}
-		return serve(cmd.Context(), t, build, given)
+		return serve(cmd.Context(), t, build, given, *localOnly)
 	}
 	return cmd
 }
 
-func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[string]string) error {
+func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[string]string, localOnly bool) error {
 	boot, warnings, err := config.Load(t.env, flags)
 	if err != nil {
 		return err
@@ -72,7 +74,7 @@ func serve(ctx context.Context, t *terminal, build telemetry.Build, flags map[st
 	}
 	app.LimitMemory(limit)
 	defer runtime.KeepAlive(app.SpareHeap(limit))
-	return runApp(ctx, t, app.Options{Config: boot, Build: build, Logger: logger, Memory: limit})
+	return runApp(ctx, t, app.Options{Config: boot, Build: build, Logger: logger, Memory: limit, LocalOnly: localOnly})
 }
 
 // runApp runs an app until ctx ends. To be told to stop during the start is no

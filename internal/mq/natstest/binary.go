@@ -9,6 +9,9 @@ import (
 	"syscall"
 )
 
+// Server is the path of the pinned server's binary, which is built first.
+func Server() (string, error) { return buildServer() }
+
 // buildServer builds the server of the pinned module. The lock is for the test
 // binaries that run beside this one.
 func buildServer() (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -34,3 +35,9 @@ func Apply(ctx context.Context, js jetstream.JetStream, t Topology) error {
 	}
 	return nil
 }
+
+// JetStream is what a cluster is asked through.
+type JetStream = jetstream.JetStream
+
+// On is the JetStream of a connection, which the caller closes.
+func On(nc *nats.Conn) (JetStream, error) { return jetstream.New(nc) }
