@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
 // fail answers with what err means. It is the one place where errors become
@@ -28,7 +30,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
-		s.Logger.WarnContext(ctx, "request failed", "status", p.Status, "code", p.Code, "message", p.Message, "cause", p.Cause)
+		// The line of the request says it, which is logged when it has ended.
+		telemetry.Add(ctx, slog.String("code", p.Code), slog.String("message", p.Message), slog.Any("cause", p.Cause))
 	}
 	if p.Code == "clickhouse.access_denied" {
 		s.Logger.WarnContext(ctx, "the ClickHouse user lacks a grant", "message", p.Message)

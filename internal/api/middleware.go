@@ -129,16 +129,17 @@ type edge struct {
 	now      func() time.Time
 	kind     trace.SpanStartOption
 	untraced bool // the tracer keeps nothing
+	access   bool // every request is logged
 	requests *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	panics   prometheus.Counter
 	errors   *prometheus.CounterVec
 }
 
-func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time) *edge {
+func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time, access bool) *edge {
 	_, untraced := tracer.(noop.Tracer)
 	e := &edge{
-		logger: logger, tracer: tracer, now: now, kind: trace.WithSpanKind(trace.SpanKindServer), untraced: untraced,
+		logger: logger, tracer: tracer, now: now, kind: trace.WithSpanKind(trace.SpanKindServer), untraced: untraced, access: access,
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "wavehouse_http_request_duration_seconds",
 			Help:    "Time from the request's headers to the end of its answer, by route template, method and status.",
@@ -227,6 +228,9 @@ func (e *edge) finish(rec *recorder, r *http.Request, span trace.Span, start tim
 	}
 	span.End()
 	level := slog.LevelDebug
+	if e.access {
+		level = slog.LevelInfo
+	}
 	if status >= http.StatusInternalServerError {
 		level = slog.LevelWarn
 	}

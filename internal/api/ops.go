@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 
+	"github.com/wavehouse/wavehouse/internal/auth"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -14,18 +17,36 @@ import (
 func (s *Server) operator(h func(w http.ResponseWriter, r *http.Request, query url.Values) error) http.HandlerFunc {
 	return s.exempt(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		if err := s.authorizeOps(r); err != nil {
-			return err
-		}
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return problem(http.StatusBadRequest, "query_string.invalid", "the query string does not parse: "+err.Error())
+			err = problem(http.StatusBadRequest, "query_string.invalid", "the query string does not parse: "+err.Error())
 		}
-		return h(w, r, query)
+		caller, refused := s.authorizeOps(r)
+		switch {
+		case refused != nil:
+			err = refused
+		case err == nil:
+			err = h(w, r, query)
+		}
+		s.audit(r, caller, query.Get("tenant"), err)
+		return err
 	})
 }
 
-func (s *Server) authorizeOps(r *http.Request) error {
+// audit logs who did what, and what came of it. What only looks is logged at debug
+// level, unless it was refused.
+func (s *Server) audit(r *http.Request, caller auth.Identity, of string, err error) {
+	outcome, level := "ok", slog.LevelInfo
+	if err != nil {
+		outcome = problemOf(err).Code
+	} else if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		level = slog.LevelDebug
+	}
+	s.Logger.Log(r.Context(), level, "audit", "by", cmp.Or(caller.Caller(), "nobody"), "from", r.RemoteAddr,
+		"method", r.Method, "path", r.URL.Path, "of", cmp.Or(of, tenant.Default.String()), "outcome", outcome)
+}
+
+func (s *Server) authorizeOps(r *http.Request) (auth.Identity, error) {
 	if s.Settings.Nested() {
 		return s.authorizeOperator(r)
 	}
@@ -35,22 +56,22 @@ func (s *Server) authorizeOps(r *http.Request) error {
 	}
 	identity, err := s.Auth.Identify(r, snapshot, "")
 	if err != nil {
-		return err
+		return identity, err
 	}
 	if snapshot == nil {
-		return identity.Ops(nil)
+		return identity, identity.Ops(nil)
 	}
-	return identity.Ops(snapshot.Policy)
+	return identity, identity.Ops(snapshot.Policy)
 }
 
 // authorizeOperator lets the operator key alone in: over a nested directory these
 // routes reach every tenant, and a token is one tenant's.
-func (s *Server) authorizeOperator(r *http.Request) error {
+func (s *Server) authorizeOperator(r *http.Request) (auth.Identity, error) {
 	identity, err := s.Auth.Identify(r, nil, "")
 	if err != nil || identity.Operator {
-		return err
+		return identity, err
 	}
-	return problem(http.StatusForbidden, "auth.forbidden", "this route needs the operator key").
+	return identity, problem(http.StatusForbidden, "auth.forbidden", "this route needs the operator key").
 		hint("with many tenants no token opens it")
 }
 

@@ -3,13 +3,17 @@ package api
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
+	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
 // rowsFormat is how a statement without a FORMAT of its own is rendered: one
@@ -27,6 +31,12 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if err != nil {
 		return err
 	}
+	telemetry.Add(r.Context(), slog.String("statement", excerpt.Cut(pipes.Outline(statement.SQL), maxOutline)), slog.Bool("write", statement.Write))
+	reads := pipes.Reads(statement.SQL)
+	if !reads && !statement.Write {
+		return problem(http.StatusBadRequest, "query.may_write", "the statement may write: "+excerpt.Quoted(pipes.Verb(statement.SQL))+" is no verb that only reads").
+			hint(`send "write": true beside "sql" when that is meant`)
+	}
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
 		return err
@@ -36,7 +46,7 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 		return err
 	}
 	defer at.end()
-	ctx, reads := r.Context(), pipes.Reads(statement)
+	ctx := r.Context()
 	if !reads {
 		// One that may write runs to its end even when its caller leaves.
 		ctx = context.WithoutCancel(ctx)
@@ -55,14 +65,14 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 
 // runStatement runs a statement as it is. One that may write is told of before the
 // answer, and answers in full however little room there is.
-func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, at *room, statement string, reads bool) (*fetched, error) {
+func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, at *room, statement opsStatement, reads bool) (*fetched, error) {
 	if !reads {
 		// Whatever comes of it: a failure may come after the write.
-		defer s.wrote(ctx, c, pipes.Changes(statement))
+		defer s.wrote(ctx, c, pipes.Changes(statement.SQL))
 	}
 	settings := opsSettings()
 	limitTime(settings, pool)
-	return s.ask(ctx, pool, at, clickhouse.Request{SQL: statement, Settings: settings, ReadOnly: reads})
+	return s.ask(ctx, pool, at, clickhouse.Request{SQL: statement.SQL, Params: statement.params(), Settings: settings, ReadOnly: !statement.Write})
 }
 
 // opsSettings pins the rendering to that of queries and streams.
@@ -77,25 +87,51 @@ func opsSettings() map[string]string {
 	}
 }
 
-func (s *Server) readStatement(w http.ResponseWriter, r *http.Request) (string, error) {
+// maxOutline bounds what the log shows of a statement, in bytes.
+const maxOutline = 1000
+
+// opsStatement is what an operator sends.
+type opsStatement struct {
+	SQL string `json:"sql"`
+	// Params are the values of {name:Type} in SQL: texts as ClickHouse reads them.
+	Params map[string]string `json:"params"`
+	// Write says that the statement may write. Else ClickHouse is told not to.
+	Write bool `json:"write"`
+}
+
+// literalParam finds the parameters whose values are literals of ClickHouse's, which
+// brings escapes of its own.
+var literalParam = regexp.MustCompile(`\{\s*(\w+)\s*:\s*(?:Array|Map|Tuple|Nested)\b`)
+
+func (o *opsStatement) params() map[string]string {
+	ready := make(map[string]string, len(o.Params))
+	for name, value := range o.Params {
+		ready[name] = clickhouse.EscapeParam(value)
+	}
+	for _, found := range literalParam.FindAllStringSubmatch(o.SQL, -1) {
+		if value, ok := o.Params[found[1]]; ok {
+			ready[found[1]] = value
+		}
+	}
+	return ready
+}
+
+func (s *Server) readStatement(w http.ResponseWriter, r *http.Request) (document opsStatement, err error) {
 	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
 	if err != nil {
-		return "", err
+		return document, err
 	}
 	defer release()
 	if isBlank(body) {
-		return "", problem(http.StatusBadRequest, "body.empty", "the body is empty")
-	}
-	var document struct {
-		SQL string `json:"sql"`
+		return document, problem(http.StatusBadRequest, "body.empty", "the body is empty")
 	}
 	if faults := strictjson.Decode(body, &document); len(faults) > 0 {
-		return "", problem(http.StatusBadRequest, "query.invalid", faults[0].Path+": "+faults[0].Message)
+		return document, problem(http.StatusBadRequest, "query.invalid", faults[0].Path+": "+faults[0].Message)
 	}
 	if strings.TrimSpace(document.SQL) == "" {
-		return "", problem(http.StatusBadRequest, "query.invalid", "sql is empty")
+		return document, problem(http.StatusBadRequest, "query.invalid", "sql is empty")
 	}
-	return document.SQL, nil
+	return document, nil
 }
 
 // arrayOfLines makes one JSON array of rows that stand on a line each.

@@ -128,6 +128,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer
 	Build      telemetry.Build
+	// AccessLog logs every request.
+	AccessLog bool
 	// LocalOnly answers this machine alone: neither the pages of other origins nor
 	// requests for other hosts.
 	LocalOnly bool
@@ -174,7 +176,7 @@ func NewServer(o Options) *Server {
 	}
 	s := &Server{
 		Options: o,
-		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now),
+		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now, o.AccessLog),
 		bodies:  newBodyReader(o.MaxBodyMemory),
 		known:   memo.New[asked, cache.Key](maxKnown),
 		bounds:  memo.New[boundKey, boundEntry](maxBounds),

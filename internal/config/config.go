@@ -162,6 +162,7 @@ type Stream struct {
 type Log struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
+	Access bool   `json:"access"` // every request
 }
 
 // OTel says where traces go.

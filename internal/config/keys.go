@@ -98,6 +98,8 @@ var fields = []spec.Field{
 		Doc: "The least severe level that is logged."},
 	{Key: "log.format", Env: "WH_LOG_FORMAT", Default: "auto", OneOf: []string{"auto", "json", "text"},
 		Doc: "auto is text on a terminal and json elsewhere."},
+	{Key: "log.access", Env: "WH_LOG_ACCESS",
+		Doc: "Whether every request is logged, at info level; else those that failed for a reason of the server's are, as warnings."},
 	{Key: "otel.enabled", Env: "WH_OTEL_ENABLED",
 		Doc: "Whether traces are sent by OTLP."},
 	{Key: "otel.endpoint", Env: "WH_OTEL_ENDPOINT",

@@ -142,7 +142,7 @@ func (s *server) ops(method, path, body string) answer {
 // opsSQL runs a statement through the ops route.
 func (s *server) opsSQL(sql string) answer {
 	s.t.Helper()
-	body, err := json.Marshal(map[string]string{"sql": sql})
+	body, err := json.Marshal(map[string]any{"sql": sql, "write": true})
 	require.NoError(s.t, err)
 	return s.ops(http.MethodPost, "/v1/ops/query", string(body))
 }

@@ -250,6 +250,7 @@ func (d *driver) ops() {
 		question{200, query + "?tenant=0", `{"sql":"SELECT 1 AS one"}`, operator()},
 		question{200, query, `{"sql":"SELECT 1 AS one FORMAT TSV"}`, operator()},
 		question{400, query, `{"sql":"SELEKT"}`, operator()},
+		question{200, query, `{"sql":"SELECT {n:UInt8} AS n","params":{"n":"7"},"write":false}`, operator()},
 		question{413, query, strings.Repeat(" ", 1<<20+1), operator()},
 		question{415, query, `{"sql":"SELECT 1"}`, operator("Content-Encoding", "br")},
 	)

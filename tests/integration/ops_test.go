@@ -29,7 +29,7 @@ func TestRawSQLErrors(t *testing.T) {
 	refused(t, s.ops(http.MethodPost, "/v1/ops/query", ""), http.StatusBadRequest, "body.empty")
 	refused(t, s.ops(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1","x":1}`), http.StatusBadRequest, "query.invalid")
 	refused(t, s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, as(t, "viewer")...), http.StatusForbidden, "auth.forbidden")
-	s.o.proxy.Refuse()
+	s.o.proxy.Set(clickhousetest.ResetBeforeBody())
 	a := s.opsSQL("SELECT 1")
 	assert.True(t, refused(t, a, http.StatusServiceUnavailable, "clickhouse.unavailable").Retryable)
 	assert.Equal(t, "5", a.header.Get("Retry-After"))
@@ -199,4 +199,62 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	}
 	refused(t, s.ingest("nosuch", "{}"), http.StatusNotFound, "table.unknown")
 	refused(t, s.query("nosuch", "{}"), http.StatusNotFound, "table.unknown")
+}
+
+func TestAStatementOfOpsReadsUnlessItIsSaidToWrite(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, pagesTable, `INSERT INTO pages (event_id, page) VALUES ('1', 'a\tb'), ('2', '/')`)
+	ask := func(document string) answer { return s.ops(http.MethodPost, "/v1/ops/query", document) }
+	for _, sql := range []string{"INSERT INTO pages (event_id) VALUES ('3')", "TRUNCATE TABLE pages", "/* SELECT */ DROP TABLE pages", "SYSTEM FLUSH LOGS", "SELEKT 1"} {
+		a := ask(`{"sql":` + quoted(sql) + `}`)
+		refused(t, a, http.StatusBadRequest, "query.may_write")
+		assert.Contains(t, a.body, `\"write\": true`, sql)
+	}
+	// What reads by its verb is told to ClickHouse not to write.
+	a := ask(`{"sql":"SELECT 1 SETTINGS readonly = 0"}`)
+	assert.NotEqual(t, http.StatusOK, a.status, a.body)
+	assert.Equal(t, http.StatusOK, ask(`{"sql":"INSERT INTO pages (event_id) VALUES ('3')","write":true}`).status)
+	assert.Equal(t, 3, s.ch.Count(t, "pages"))
+	a = ask(`{"sql":"SELECT event_id FROM pages WHERE page = {page:String} AND has({ids:Array(String)}, event_id)","params":{"page":"a\tb","ids":"['1','2']"}}`)
+	assert.JSONEq(t, `[{"event_id":"1"}]`, a.body)
+	refused(t, ask(`{"sql":"SELECT 1","params":{"n":7}}`), http.StatusBadRequest, "query.invalid")
+}
+
+func TestOperationsAreAudited(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{policies: `{"admin_role":"admin","tables":{}}`}, pagesTable)
+	admin := bearer(t, jwt.MapClaims{"role": "admin", "sub": "ann"})
+	s.writeFile("roles.json", `{"roles":["admin","viewer"]}`)
+	require.Equal(t, http.StatusOK, s.reload().status)
+	s.opsSQL("INSERT INTO pages (event_id) VALUES ('a-private-value')")
+	s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, admin...)
+	s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, as(t, "viewer")...)
+	s.do(http.MethodGet, "/v1/ops/tenants", "", "X-Operator-Key", operatorKey)
+	assert.Len(t, s.logs.lines(`"msg":"audit"`, `"by":"operator"`, `"path":"/v1/ops/query"`, `"statement":"INSERT INTO pages (event_id) VALUES (?)"`, `"write":true`, `"outcome":"ok"`), 1)
+	assert.Len(t, s.logs.lines(`"msg":"audit"`, `token \"admin\" \"ann\"`, `"outcome":"ok"`), 1)
+	assert.Len(t, s.logs.lines(`"msg":"audit"`, `token \"viewer\"`, `"outcome":"auth.forbidden"`), 1)
+	assert.Len(t, s.logs.lines(`"msg":"audit"`, `"path":"/v1/ops/settings/reload"`, `"of":"0"`), 1)
+	assert.Empty(t, s.logs.lines(`"msg":"audit"`, `"path":"/v1/ops/tenants"`), "who only looks")
+	assert.Empty(t, s.logs.lines("a-private-value"))
+}
+
+func TestOneLineForEachRequest(t *testing.T) {
+	t.Parallel()
+	s := behindProxy(t, options{}, pagesTable)
+	const id = "the-one-that-failed"
+	s.o.proxy.Set(clickhousetest.ResetBeforeBody())
+	refused(t, s.query("pages", `{"select_all":true}`, "X-Request-ID", id), http.StatusServiceUnavailable, "clickhouse.unavailable")
+	// The line comes when the answer is gone.
+	s.eventually(func() string { return unless(len(s.logs.lines(id)) == 1, "the request's line") })
+	assert.Len(t, s.logs.lines(id, `"level":"WARN"`, `"status":503`, `"code":"clickhouse.unavailable"`, `"table":"pages"`), 1)
+	s.query("pages", "{", "X-Request-ID", "a-mistake")
+	assert.Empty(t, s.logs.lines("a-mistake"), "the caller's fault, without an access log")
+	s.stop()
+	s.o.env = []string{"WH_LOG_ACCESS=true"}
+	s.o.early = true
+	s.run()
+	s.query("pages", "{", "X-Request-ID", "a-mistake")
+	s.eventually(func() string {
+		return unless(len(s.logs.lines("a-mistake", `"level":"INFO"`, `"method":"POST"`, `"route":"/v1/query"`)) == 1, "the request's line")
+	})
 }
