@@ -251,7 +251,7 @@ func TestOneLineForEachRequest(t *testing.T) {
 	assert.Empty(t, s.logs.lines("a-mistake"), "the caller's fault, without an access log")
 	s.stop()
 	s.o.env = []string{"WH_LOG_ACCESS=true"}
-	s.o.early = true
+	s.o.proxy.Set(clickhousetest.Pass())
 	s.run()
 	s.query("pages", "{", "X-Request-ID", "a-mistake")
 	s.eventually(func() string {
