@@ -192,7 +192,7 @@ func (a *App) buildAPI(o Options) {
 		Auth: a.auth, Frontiers: a.newFrontiers(),
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
-		AccessLog: o.Config.Log.Access,
+		AccessLog:     o.Config.Log.Access,
 		MaxBodyMemory: a.shares.bodies, Answers: a.answers,
 	}
 	options.Tenants, _ = a.queue.(mq.Tenants)
