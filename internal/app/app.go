@@ -125,9 +125,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.registry.Nested() && o.Config.Auth.OperatorKey.Reveal() == "" {
 		o.Logger.Warn("no operator key is set (auth.operator_key): over a settings directory with a folder for each tenant nobody can use /v1/ops")
 	}
-	if a.backends, err = openBackends(ctx, o.Config, o.Logger, a.metrics); err != nil {
+	if a.backends, err = openBackends(ctx, o.Config, longestWindow(a.registry.Snapshots()), o.Logger, a.metrics); err != nil {
 		return nil, err
 	}
+	a.warnOfRetentions()
 	ids, err := streamIDs(o.Config, o.Logger)
 	if err != nil {
 		return nil, err

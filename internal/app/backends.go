@@ -46,8 +46,9 @@ type backends struct {
 }
 
 // openBackends makes the backends; closeBackends ends them, after a failure too. The
-// queue on disk is opened, so that what is wrong with it refuses the start.
-func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
+// queue is opened, so that what is wrong with it refuses the start. history is for how
+// long streams may ask for rows again.
+func openBackends(ctx context.Context, c *config.Config, history time.Duration, logger *slog.Logger, metrics prometheus.Registerer) (b backends, err error) {
 	lock, err := lockDataDir(c.DataDir)
 	if err != nil {
 		return b, err
@@ -56,7 +57,7 @@ func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, me
 	if err := b.openCoord(ctx, c, logger, metrics); err != nil {
 		return b, err
 	}
-	if b.queue, err = openQueue(ctx, c, component(logger, "queue"), metrics, b.coord); err != nil {
+	if b.queue, err = openQueue(ctx, c, history, component(logger, "queue"), metrics, b.coord); err != nil {
 		return b, err
 	}
 	b.closers = append(b.closers, b.queue.Close)
@@ -76,14 +77,14 @@ func openBackends(ctx context.Context, c *config.Config, logger *slog.Logger, me
 }
 
 // openQueue opens the queue, so that what is wrong with it refuses the start.
-func openQueue(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer, group nats.Group) (mq.Broker, error) {
+func openQueue(ctx context.Context, c *config.Config, history time.Duration, logger *slog.Logger, metrics prometheus.Registerer, group nats.Group) (mq.Broker, error) {
 	if n := c.MQ.NATS; c.MQ.Backend == "nats" {
 		return nats.New(ctx, nats.Options{
 			Link: natsLink(n), Names: natsNames(c), Partitions: n.Partitions, Shards: n.Shards, Group: group,
 			PublishTimeout: n.PublishTimeout, TopologyWait: n.TopologyWait,
 			// A retry may have had to wait for the lease of its ids.
-			Remember: 2*c.Dedupe.Lease + time.Second,
-			Logger:   logger, Registerer: metrics,
+			Remember:   2*c.Dedupe.Lease + time.Second,
+			HistoryAge: history, Logger: logger, Registerer: metrics,
 		})
 	}
 	queue, err := embedded.New(embedded.Options{Dir: filepath.Join(c.DataDir, "nats"), Logger: logger, Registerer: metrics})

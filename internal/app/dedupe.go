@@ -28,3 +28,18 @@ func (a *App) adoptDedupe(ctx context.Context, snapshots map[tenant.ID]*settings
 		failures.add(id, stepDedupe, "cannot open the store of the tenant's seen ids", err)
 	}
 }
+
+// warnOfRetentions tells of tenants whose ids are forgotten while a shared queue, whose
+// window is its operator's, still drops a message as a duplicate.
+func (a *App) warnOfRetentions() {
+	if !a.shared {
+		return
+	}
+	window := a.queue.DuplicateWindow()
+	for id, snapshot := range a.registry.Snapshots() {
+		if d := snapshot.Config.Dedupe; d.Enabled && d.Retention > 0 && d.Retention < window {
+			a.logger.Warn("dedupe.retention is shorter than the queue's duplicate window: a record that is sent again between the two is taken for new and dropped by the queue",
+				"tenant", id, "retention", d.Retention, "duplicate_window", window)
+		}
+	}
+}

@@ -51,3 +51,11 @@ func (w *windows) of(registry *settings.Registry) map[tenant.ID]time.Duration {
 	}
 	return all
 }
+
+// longestWindow is the longest gap window of all tenants.
+func longestWindow(snapshots map[tenant.ID]*settings.Snapshot) (longest time.Duration) {
+	for _, snapshot := range snapshots {
+		longest = max(longest, snapshot.Config.Stream.GapWindow)
+	}
+	return longest
+}

@@ -41,15 +41,17 @@ func (l *loader) backends() {
 	}
 	api, ingest, sweeper := c.HasRole(RoleAPI), c.HasRole(RoleIngest), c.HasRole(RoleSweeper)
 	nats := c.MQ.Backend == "nats"
-	switch {
-	case !nats && (!api || !ingest || !sweeper):
+	if !nats && (!api || !ingest || !sweeper) {
 		l.faultf("roles: the embedded queue lives in one process, which needs all of api, ingest and sweeper; name all three, or change mq.backend")
-	case nats && sweeper && !api && !ingest:
-		l.faultf("roles: sweeper alone has nothing to do on nats, whose streams expire by themselves; add api or ingest")
-	case nats && ingest && c.Coord.Backend == "local":
-		l.faultf("coord.backend: ingest on nats shares its work through leases; set it to nats")
-	case !nats && c.Coord.Backend == "nats":
+	}
+	if !nats && c.Coord.Backend == "nats" {
 		l.faultf("coord.backend: the bucket of leases is in the cluster of the queue; set mq.backend to nats, or coord.backend to local")
+	}
+	if nats && sweeper && !api && !ingest {
+		l.faultf("roles: sweeper alone has nothing to do on nats, whose streams expire by themselves; add api or ingest")
+	}
+	if nats && ingest && c.Coord.Backend == "local" {
+		l.faultf("coord.backend: ingest on nats shares its work through leases; set it to nats")
 	}
 	if nats {
 		l.nats()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,6 +41,18 @@ func TestRolesAndBackendsThatCannotWork(t *testing.T) {
 	}
 	_, warnings, _ := Load([]string{dirSet, "WH_MQ_BACKEND=nats", "WH_ROLES=api"}, nil)
 	assert.Contains(t, warnings, "cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")
+}
+
+// Whoever mends a configuration sees all that is wrong with it at once.
+func TestFaultsOfRolesAreNamedTogether(t *testing.T) {
+	inDir(t)
+	faults := strings.Join(faultsOf(t, []string{dirSet, "WH_ROLES=api", "WH_COORD_BACKEND=nats"}, nil), "\n")
+	assert.Contains(t, faults, "roles: the embedded queue lives in one process")
+	assert.Contains(t, faults, "coord.backend: the bucket of leases is in the cluster of the queue")
+	faults = strings.Join(faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_ROLES=ingest"}, nil), "\n")
+	for _, want := range []string{"coord.backend: ingest on nats", "mq.nats.urls: required", "dedupe.backend: pebble keeps the ids of one process"} {
+		assert.Contains(t, faults, want)
+	}
 }
 
 func TestSectionsOfOtherBackendsWarn(t *testing.T) {

@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/tests/harness"
+)
+
+// An installation on one machine moves to a cluster while clients write: they are sent
+// to the new processes, the old one drains its queue, and is stopped.
+func TestAnInstallationMovesToACluster(t *testing.T) {
+	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
+	harness.CreateLoadTable(t, s.clickhouse, "load")
+	old := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: s.clickhouse, Config: s.config})
+	old.AwaitReady(t)
+	var url atomic.Pointer[string]
+	url.Store(&old.URL)
+	load := harness.StartLoad(func() string { return *url.Load() }, "load", 3)
+	under(t, load, "the start")
+
+	next := s.process("next", "api,ingest")
+	next.AwaitReady(t)
+	url.Store(&next.URL)
+	under(t, load, "the switch")
+	harness.Eventually(t, patience, func() error {
+		var tenants []struct {
+			Queue struct {
+				Pending int `json:"pending_chunks"`
+			}
+		}
+		old.Ops(t, http.MethodGet, "/v1/ops/tenants", "").JSON(t, &tenants)
+		require.Len(t, tenants, 1)
+		if n := tenants[0].Queue.Pending; n > 0 {
+			return fmt.Errorf("%d chunks are not written yet", n)
+		}
+		return nil
+	})
+	old.Signal(syscall.SIGTERM)
+	require.Zero(t, old.Wait(t, patience))
+	load.Stop()
+	assert.Zero(t, load.Account(t, s.clickhouse, patience))
+}
