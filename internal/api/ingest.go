@@ -142,7 +142,10 @@ func schemaNotLoaded() *Problem {
 func (s *Server) table(ctx context.Context, c *request, name string, all func(role string) bool) (*schema.Table, error) {
 	catalogue, loaded := s.Schemas.Catalogue(c.tenant)
 	if !loaded {
-		return nil, schemaNotLoaded()
+		var err error
+		if catalogue, err = s.Schemas.RefreshEarly(ctx, c.tenant); err != nil || catalogue == nil {
+			return nil, schemaNotLoaded()
+		}
 	}
 	if table, ok := catalogue.Table(name); ok {
 		return table, nil

@@ -114,4 +114,10 @@ func TestAPasswordChangeRepointsItsTenantAlone(t *testing.T) {
 	require.Same(t, poolB, keptB)
 	require.Same(t, poolC, keptC)
 	require.Equal(t, poolA.Session(), movedA.Session(), "no password in it")
+	require.Equal(t, poolA.Source(), keptB.Source())
+	require.NotEqual(t, poolA.Source(), movedA.Source())
+	b.Headers = map[string]string{"X-Route": "two"}
+	require.Empty(t, p.Reconcile(tenants{"a": a, "b": b, "c": c}))
+	routedB, _ := p.Get("b")
+	require.NotEqual(t, keptB.Source(), routedB.Source(), "a proxy may tell tenants apart by a header")
 }

@@ -28,16 +28,16 @@ WHERE database = currentDatabase() ORDER BY table, position`
 
 // Discover reads the tables of a tenant's database once.
 func Discover(ctx context.Context, pools Pools, id tenant.ID) (*Catalogue, error) {
-	return discover(ctx, pools, id, nil, newInterner(), time.Now)
-}
-
-// discover reads the tables of the tenant's database. Tables whose columns are
-// those of previous keep their compiled form.
-func discover(ctx context.Context, pools Pools, id tenant.ID, previous *Catalogue, known *interner, now func() time.Time) (*Catalogue, error) {
 	pool, err := pools.Get(id)
 	if err != nil {
 		return nil, err
 	}
+	return discover(ctx, pool, nil, newInterner(), time.Now)
+}
+
+// discover reads the tables of the pool's database. Tables whose columns are
+// those of previous keep their compiled form.
+func discover(ctx context.Context, pool *clickhouse.Pool, previous *Catalogue, known *interner, now func() time.Time) (*Catalogue, error) {
 	zone, err := readZone(ctx, pool, known)
 	if err != nil {
 		return nil, during("read the server's time zone", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -18,27 +19,52 @@ var errStopped = errors.New("schema discovery is not running")
 // RefreshEarly discovers before the time has come, because a caller met a name
 // that is not in the catalogue. It does so once in EarlyInterval per tenant on
 // average; when it was asked more often it returns the catalogue as it is.
+//
+// Where there is no catalogue yet it tries once in 2 s, before those who wait for
+// their time, and waits no longer than that; the catalogue is nil when it was
+// tried just before.
 func (s *Store) RefreshEarly(ctx context.Context, id tenant.ID) (*Catalogue, error) {
 	s.mu.Lock()
-	e := s.tenants[id]
-	if e == nil {
+	m := s.tenants[id]
+	if m == nil {
 		s.mu.Unlock()
 		return nil, errNotServed
 	}
+	if m.catalogue == nil {
+		return s.firstEarly(ctx, m.entry)
+	}
 	now := s.o.Now()
-	if now.Sub(e.early[0]) < earlyBurst*s.o.EarlyInterval {
+	if now.Sub(m.early[0]) < earlyBurst*s.o.EarlyInterval {
 		// Those who came for the same new table wait for the one that runs.
-		running, known := e.current, e.catalogue
+		running, known := m.current, m.catalogue
 		s.mu.Unlock()
 		if running != nil {
 			return running.wait(ctx)
 		}
 		return known, nil
 	}
-	copy(e.early[:], e.early[1:])
-	e.early[earlyBurst-1] = now
-	c := s.requestLocked(e)
+	copy(m.early[:], m.early[1:])
+	m.early[earlyBurst-1] = now
+	c := s.requestLocked(m.entry)
 	s.mu.Unlock()
+	return c.wait(ctx)
+}
+
+// firstEarly is RefreshEarly of what was never discovered. The mutex is held,
+// and given back.
+func (s *Store) firstEarly(ctx context.Context, e *entry) (*Catalogue, error) {
+	c, err := e.current, e.lastErr
+	switch {
+	case e.cancel != nil: // it runs
+	case c == nil && s.o.Now().Sub(e.tried) < firstInterval:
+		s.mu.Unlock()
+		return nil, err
+	default:
+		c = s.requestLocked(e)
+	}
+	s.mu.Unlock()
+	ctx, done := context.WithTimeout(ctx, firstInterval)
+	defer done()
 	return c.wait(ctx)
 }
 
@@ -46,12 +72,12 @@ func (s *Store) RefreshEarly(ctx context.Context, id tenant.ID) (*Catalogue, err
 // it returns nil.
 func (s *Store) Refresh(ctx context.Context, id tenant.ID) error {
 	s.mu.Lock()
-	e := s.tenants[id]
-	if e == nil {
+	m := s.tenants[id]
+	if m == nil {
 		s.mu.Unlock()
 		return errNotServed
 	}
-	c := s.requestLocked(e)
+	c := s.requestLocked(m.entry)
 	s.mu.Unlock()
 	_, err := c.wait(ctx)
 	return err
@@ -75,9 +101,13 @@ func (s *Store) requestLocked(e *entry) *call {
 }
 
 // run is one discovery.
-func (s *Store) run(ctx context.Context, e *entry, c *call, previous *Catalogue) {
+func (s *Store) run(ctx context.Context, e *entry, c *call, previous *Catalogue, members []tenant.ID) {
 	start := s.o.Now()
-	catalogue, err := discover(ctx, s.o.Pools, e.id, previous, s.known, s.o.Now)
+	pool, err := s.poolFor(e.source, members)
+	var catalogue *Catalogue
+	if err == nil {
+		catalogue, err = discover(ctx, pool, previous, s.known, s.o.Now)
+	}
 	s.metrics.refreshed(s.o.Now().Sub(start), err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,12 +119,28 @@ func (s *Store) run(ctx context.Context, e *entry, c *call, previous *Catalogue)
 		}
 		return
 	}
-	s.settleLocked(e, c, catalogue, err)
+	s.settleLocked(e, c, members, catalogue, err)
+}
+
+// poolFor is the pool of a member that still has the source: one that was given
+// another by now must not show the others its tables.
+func (s *Store) poolFor(source string, members []tenant.ID) (*clickhouse.Pool, error) {
+	err := errNotServed
+	for _, id := range members {
+		pool, none := s.o.Pools.Get(id)
+		switch {
+		case none != nil:
+			err = none
+		case pool.Source() == source:
+			return pool, nil
+		}
+	}
+	return nil, err
 }
 
 // settleLocked publishes the outcome, schedules the next discovery, and asks for
 // the one that was wanted meanwhile.
-func (s *Store) settleLocked(e *entry, c *call, catalogue *Catalogue, err error) {
+func (s *Store) settleLocked(e *entry, c *call, members []tenant.ID, catalogue *Catalogue, err error) {
 	c.catalogue, c.err = catalogue, err
 	close(c.done)
 	first := e.catalogue == nil
@@ -108,17 +154,17 @@ func (s *Store) settleLocked(e *entry, c *call, catalogue *Catalogue, err error)
 			// At a random point, so that tenants loaded together do not ask
 			// together for ever after.
 			e.next = now.Add(rand.N(e.interval) + 1)
-			s.o.Logger.Info("schema discovered", "tenant", e.id, "tables", len(catalogue.sorted))
+			s.o.Logger.Info("schema discovered", "tenant", members[0], "tenants", len(members), "tables", len(catalogue.sorted))
 		}
 	case first:
 		wait := s.backoff(e.failures)
 		e.failures++
 		e.next = now.Add(wait)
-		s.o.Logger.Warn("schema discovery failed", "tenant", e.id, "error", err, "retry_in", wait.String())
+		s.o.Logger.Warn("schema discovery failed", "tenant", members[0], "tenants", len(members), "error", err, "retry_in", wait.String())
 	default:
 		e.failures++
 		e.next = now.Add(e.interval)
-		s.o.Logger.Warn("schema refresh failed; the tables known before are kept", "tenant", e.id, "error", err)
+		s.o.Logger.Warn("schema refresh failed; the tables known before are kept", "tenant", members[0], "tenants", len(members), "error", err)
 	}
 	if next := e.following; next != nil {
 		e.current, e.following = next, nil

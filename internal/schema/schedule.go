@@ -3,6 +3,8 @@ package schema
 import (
 	"container/heap"
 	"context"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -109,13 +111,14 @@ func (s *Store) startLocked(e *entry, othersWait bool) {
 	}
 	var ctx context.Context
 	ctx, e.cancel = context.WithTimeout(s.base, timeout)
+	e.tried = s.o.Now()
 	s.active++
 	s.perServer[e.server]++
 	if e.distrusted = e.lastErr != nil; e.distrusted {
 		s.distrusted++
 	}
-	c, previous := e.current, e.catalogue
-	s.running.Go(func() { s.run(ctx, e, c, previous) })
+	c, previous, members := e.current, e.catalogue, slices.Sorted(maps.Keys(e.members))
+	s.running.Go(func() { s.run(ctx, e, c, previous, members) })
 }
 
 // endLocked gives back the place of a discovery that has ended.

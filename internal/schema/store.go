@@ -42,9 +42,13 @@ type Options struct {
 const (
 	discoveryTimeout = 30 * time.Second
 	earlyBurst       = 3
+	// firstInterval is the least time between two early attempts on tables that
+	// were never discovered, and the longest wait for one.
+	firstInterval = 2 * time.Second
 )
 
-// Store keeps every tenant's catalogue. One loop schedules all of them.
+// Store keeps every tenant's catalogue. One loop schedules all of them; tenants
+// with the same way to ClickHouse share one discovery.
 type Store struct {
 	o       Options
 	metrics *metrics
@@ -52,7 +56,8 @@ type Store struct {
 	known   *interner
 
 	mu      sync.Mutex
-	tenants map[tenant.ID]*entry
+	tenants map[tenant.ID]*member
+	sources map[string]*entry
 	// ever is true since any tenant was loaded.
 	ever bool
 	schedule
@@ -61,26 +66,36 @@ type Store struct {
 	running sync.WaitGroup
 }
 
-// entry is one tenant's discovery; guarded by the store's mutex.
+// member is a tenant with the discovery that it has a part in; guarded by the
+// store's mutex.
+type member struct {
+	*entry
+	interval time.Duration
+	early    [earlyBurst]time.Time // of the last early refreshes, oldest first
+}
+
+// entry is the discovery of tenants with one source; guarded by the store's
+// mutex.
 type entry struct {
-	id        tenant.ID
-	interval  time.Duration
-	session   string // of the pool that the catalogue came from
+	source    string
+	members   map[tenant.ID]*member
+	interval  time.Duration // the least of its members'
+	session   string        // of the pool that the catalogue came from
 	server    string
 	catalogue *Catalogue
 	lastErr   error
 	failures  int // in a row
 	next      time.Time
-	index     int                   // in the heap of those who are not due; -1 outside
-	early     [earlyBurst]time.Time // of the last early refreshes, oldest first
-	current   *call                 // waits or runs
-	following *call                 // begins when current has ended
+	tried     time.Time // when the last discovery began
+	index     int       // in the heap of those who are not due; -1 outside
+	current   *call     // waits or runs
+	following *call     // begins when current has ended
 	// cancel gives back the context of the discovery that runs; nil while none
 	// does.
 	cancel context.CancelFunc
 	// distrusted: it was started as one that failed last.
 	distrusted bool
-	// gone: the tenant left, or has another entry.
+	// gone: its tenants left, or have another entry.
 	gone bool
 }
 
@@ -110,7 +125,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		o: o, metrics: newMetrics(o.Metrics), wake: make(chan struct{}, 1), known: newInterner(),
-		tenants: make(map[tenant.ID]*entry), schedule: schedule{perServer: make(map[string]int)},
+		tenants: make(map[tenant.ID]*member), sources: make(map[string]*entry), schedule: schedule{perServer: make(map[string]int)},
 	}
 }
 
@@ -146,33 +161,30 @@ func (s *Store) poke() {
 	}
 }
 
-// Reconcile makes discovery follow the served tenants. A tenant that now has
-// another pool is discovered anew; its tables are unknown until then.
+// Reconcile makes discovery follow the served tenants. A tenant that now sees
+// another database is discovered anew; its tables are unknown until then.
 func (s *Store) Reconcile(want map[tenant.ID]Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, e := range s.tenants {
+	for id := range s.tenants {
 		if _, served := want[id]; !served {
-			s.dropLocked(e)
+			s.leaveLocked(id)
 		}
 	}
-	now := s.o.Now()
 	for id, spec := range want {
-		session, server := s.poolOf(id)
-		e := s.tenants[id]
-		if e != nil && e.session != session {
-			s.dropLocked(e)
-			e = nil
+		s.joinLocked(id, spec)
+	}
+	now := s.o.Now()
+	for _, e := range s.sources {
+		e.interval = 0
+		for _, m := range e.members {
+			if e.interval == 0 || m.interval < e.interval {
+				e.interval = m.interval
+			}
 		}
-		if e == nil {
-			e = &entry{id: id, session: session, server: server, next: now, index: -1}
-			s.tenants[id] = e
-			s.putLocked(e)
-		}
-		e.interval = spec.RefreshInterval
 		if e.lastErr != nil {
 			e.next = now // tried again at every reload
-		} else if later := now.Add(spec.RefreshInterval); e.next.After(later) {
+		} else if later := now.Add(e.interval); e.next.After(later) {
 			e.next = later
 		}
 		s.fixLocked(e)
@@ -180,22 +192,54 @@ func (s *Store) Reconcile(want map[tenant.ID]Spec) {
 	s.poke()
 }
 
-// dropLocked forgets a tenant's catalogue. A discovery that runs ends by itself,
-// and nobody sees what it finds: to be cut off in a handshake looks to ClickHouse
-// like an attack.
-func (s *Store) dropLocked(e *entry) {
-	delete(s.tenants, e.id)
+// joinLocked gives a tenant its part in the discovery of its source, which
+// begins when it is the first.
+func (s *Store) joinLocked(id tenant.ID, spec Spec) {
+	source, session, server := s.poolOf(id)
+	m := s.tenants[id]
+	if m != nil && m.source == source {
+		m.interval = spec.RefreshInterval
+		return
+	}
+	e := s.sources[source]
+	if e == nil {
+		e = &entry{source: source, members: make(map[tenant.ID]*member), session: session, server: server, next: s.o.Now(), index: -1}
+		s.sources[source] = e
+		s.putLocked(e)
+	}
+	if m != nil {
+		if e.catalogue == nil && session == m.session && session != "" {
+			e.catalogue = m.catalogue // another password, or the like
+		}
+		s.leaveLocked(id)
+	}
+	e.members[id] = &member{entry: e, interval: spec.RefreshInterval}
+	s.tenants[id] = e.members[id]
+}
+
+// leaveLocked forgets a tenant, and its source's catalogue with the last one. A
+// discovery that runs ends by itself, and nobody sees what it finds: to be cut
+// off in a handshake looks to ClickHouse like an attack.
+func (s *Store) leaveLocked(id tenant.ID) {
+	e := s.tenants[id].entry
+	delete(s.tenants, id)
+	delete(e.members, id)
+	if len(e.members) > 0 {
+		return
+	}
+	delete(s.sources, e.source)
 	e.gone = true
 	s.takeLocked(e)
 }
 
-// poolOf says which session a tenant's tables are seen by, and at which server.
-func (s *Store) poolOf(id tenant.ID) (session, server string) {
+// poolOf says by what a tenant's tables are seen, and at which server. A tenant
+// without a pool shares with nobody.
+func (s *Store) poolOf(id tenant.ID) (source, session, server string) {
 	pool, err := s.o.Pools.Get(id)
 	if err != nil {
-		return "", ""
+		return "tenant " + id.String(), "", ""
 	}
-	return pool.Session(), pool.Server()
+	return pool.Source(), pool.Session(), pool.Server()
 }
 
 // Catalogue is the tenant's current catalogue, once one was loaded.
