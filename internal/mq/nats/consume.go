@@ -27,6 +27,11 @@ type consumption struct {
 	failed chan error
 	// managed ends when no shard is assigned or revoked any more.
 	managed chan struct{}
+	// settled ends when the shares were looked at first.
+	settled chan struct{}
+	first   sync.Once
+	// keeping is who compares what the processes count.
+	keeping sync.WaitGroup
 	ending  sync.Once
 
 	// revoking are shards that are being let go of, on goroutines that end with the
@@ -55,7 +60,7 @@ func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), again: make(chan struct{}, 1), shards: map[place]*shard{}, leaving: map[place]bool{}}
+	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), settled: make(chan struct{}), again: make(chan struct{}, 1), shards: map[place]*shard{}, leaving: map[place]bool{}}
 	c.ctx, c.cancel = context.WithCancel(b.life.Context())
 	b.mu.Lock()
 	before := b.consumer
@@ -70,32 +75,64 @@ func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error)
 		before.handBack()
 	}
 	go c.manage()
+	c.begin(ctx)
 	return c, nil
+}
+
+// beginFor bounds the wait for the first shards.
+const beginFor = 2 * time.Second
+
+// begin waits a moment for the first shards, so that what is published once Consume
+// has returned is not taken for what a former owner may have had.
+func (c *consumption) begin(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, beginFor)
+	defer cancel()
+	select {
+	case <-c.settled:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	var all []*shard
+	for _, s := range c.shards {
+		all = append(all, s)
+	}
+	c.mu.Unlock()
+	for _, s := range all {
+		select {
+		case <-s.looked:
+		case <-c.ctx.Done():
+		case <-ctx.Done():
+		}
+	}
 }
 
 // manage joins the group and keeps the shards that fall to this process.
 func (c *consumption) manage() {
 	defer close(c.managed)
+	defer c.keeping.Wait()
 	for c.ctx.Err() == nil {
-		m, err := c.b.o.Group.Members(c.ctx, group)
+		ctx, end, err := c.agreed()
 		if err != nil {
-			if c.ctx.Err() == nil {
-				c.b.log.Warn("cannot join the processes that share the queue", "error", err)
-			}
-			pause(c.ctx, joinPause)
-			continue
+			return // stopped
 		}
-		c.member(m)
+		m, err := c.b.o.Group.Members(ctx, group)
+		if err == nil {
+			c.member(ctx, m)
+		} else if c.ctx.Err() == nil {
+			c.b.log.Warn("cannot join the processes that share the queue", "error", err)
+		}
+		end(nil)
 		if c.ctx.Err() == nil {
-			c.b.log.Warn("this process no longer shares the queue; it joins again")
+			c.b.log.Warn("this process does not share the queue; it joins again")
 			c.settle("", nil)
 			pause(c.ctx, joinPause)
 		}
 	}
 }
 
-// member keeps its part of the shards until the membership ends.
-func (c *consumption) member(m coord.Membership) {
+// member keeps its part of the shards until the membership ends, or ctx.
+func (c *consumption) member(ctx context.Context, m coord.Membership) {
 	members, ok := m.Members, true
 	for ok {
 		c.settle(m.Self, members)
@@ -105,7 +142,7 @@ func (c *consumption) member(m coord.Membership) {
 				members = next
 			}
 		case <-c.again:
-		case <-c.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -116,6 +153,21 @@ func (c *consumption) member(m coord.Membership) {
 func (c *consumption) settle(self string, members []string) {
 	all := places(c.b.o.Partitions, c.b.o.Shards)
 	owners := c.b.o.share(members, all)
+	for _, p := range c.b.parts {
+		// Not every process knows of the same ones, so each is shared by itself.
+		for _, at := range p.left() {
+			all = append(all, at)
+			owners[at] = c.b.o.share(members, []place{at})[at]
+		}
+	}
+	// One that was drained is let go of.
+	c.mu.Lock()
+	for at := range c.shards {
+		if !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	c.mu.Unlock()
 	mine := func(at place) bool { return self != "" && slices.Contains(members, self) && owners[at] == self }
 	var take []place
 	lost := 0
@@ -136,6 +188,7 @@ func (c *consumption) settle(self string, members []string) {
 	for _, at := range take {
 		c.assign(at)
 	}
+	c.first.Do(func() { close(c.settled) })
 	if lost+len(take) > 0 {
 		c.b.metrics.handovers.Add(float64(lost))
 		c.b.log.Info("shards of the queue change hands", "lost", lost, "taken", len(take), "members", len(members))
@@ -267,6 +320,15 @@ func (c *consumption) handBack() {
 	c.former = nil
 	c.mu.Unlock()
 	letGo(former, true)
+}
+
+// settleAgain has the shares looked at again.
+func (b *Broker) settleAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.consumer != nil {
+		poke(b.consumer.again)
+	}
 }
 
 // pullAgain has every shard ask again, as requests are lost with a connection.

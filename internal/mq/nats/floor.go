@@ -64,6 +64,7 @@ func (b *Broker) inherited(at place) uint64 {
 
 // inherit finds out what was stored when the shard came.
 func (s *shard) inherit() {
+	defer close(s.looked)
 	for s.ctx.Err() == nil {
 		if _, stored, err := s.part.state(s.ctx); err == nil {
 			s.inherited.Store(stored.LastSeq)

@@ -45,6 +45,8 @@ type Options struct {
 	// verifyEvery is how often the topology is looked at again, watchEvery how
 	// often the histories are; minAckWait is the least ack wait.
 	verifyEvery, watchEvery, minAckWait time.Duration
+	// layoutOld is when what other processes count is forgotten.
+	layoutOld time.Duration
 	// share tells who owns what.
 	share func(members []string, all []place) map[place]string
 }

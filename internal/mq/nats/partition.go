@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type partition struct {
 	// uncovered counts what was taken away: a verification that looked before
 	// says nothing of it.
 	uncovered uint64
+	// leftOver are shards beyond those configured that are to be drained.
+	leftOver []int
 	// behind is how long the history has been behind.
 	behind atomic.Int64
 }
@@ -53,6 +56,26 @@ func (p *partition) covers(shard int) bool {
 	return p.covered[shard]
 }
 
+// leave notes which shards are left over, and tells whether that is news.
+func (p *partition) leave(shards []int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	news := !slices.Equal(p.leftOver, shards)
+	p.leftOver = shards
+	return news
+}
+
+// left lists the places that are left over.
+func (p *partition) left() []place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []place
+	for _, s := range p.leftOver {
+		all = append(all, place{p.n, s})
+	}
+	return all
+}
+
 // losses is for cover.
 func (p *partition) losses() uint64 {
 	p.mu.Lock()
@@ -73,7 +96,9 @@ func (p *partition) cover(covered []bool, losses uint64) {
 func (p *partition) uncover(shard int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.covered[shard] = false
+	if shard < len(p.covered) { // else it is left over
+		p.covered[shard] = false
+	}
 	p.uncovered++
 }
 

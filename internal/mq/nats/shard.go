@@ -32,7 +32,9 @@ type shard struct {
 	lost atomic.Bool
 	// wake tells the deliverer of a chunk, more the puller of room.
 	wake, more chan struct{}
-	pull       *pull
+	// looked ends when inherited is known, or the shard is over.
+	looked chan struct{}
+	pull   *pull
 	// inherited is the newest sequence that was stored when the shard came, all
 	// of them until it is known.
 	inherited atomic.Uint64
@@ -50,7 +52,7 @@ type shard struct {
 func newShard(c *consumption, at place, term uint64) *shard {
 	s := &shard{
 		c: c, at: at, part: c.b.parts[at.partition], term: term,
-		wake: make(chan struct{}, 1), more: make(chan struct{}, 1), hand: map[uint64]*delivery{},
+		wake: make(chan struct{}, 1), more: make(chan struct{}, 1), looked: make(chan struct{}), hand: map[uint64]*delivery{},
 	}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	s.pull = &pull{s: s}

@@ -12,7 +12,7 @@ import (
 // rendezvous hashing, whose best matches choose first.
 func share(members []string, all []place) map[place]string {
 	if len(members) == 0 {
-		return nil
+		return map[place]string{}
 	}
 	type match struct {
 		place  place

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -96,6 +97,10 @@ func (w *watch) verify(ctx context.Context) (*topology.Report, error) {
 	}
 	for n, seen := range report.Partitions {
 		p := w.b.parts[n]
+		slices.Sort(seen.LeftOver)
+		if p.leave(seen.LeftOver) {
+			w.b.settleAgain()
+		}
 		p.cover(seen.Covered, losses[n])
 		if !seen.Created.IsZero() {
 			w.b.adopt(p, epochOf(seen.Created, n))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type PartitionState struct {
 	Created time.Time
 	// Covered tells of each shard whether its durable takes all of its chunks.
 	Covered []bool
+	// LeftOver are shards beyond those configured that still have something.
+	LeftOver []int
 	// Behind counts what the history has yet to copy.
 	Behind uint64
 }
@@ -158,14 +161,24 @@ func (w Wanted) durables(ctx context.Context, s jetstream.Stream, r *Report, p i
 	}
 	w.mirrorDurable(r, p, found[w.Mirror()])
 	delete(found, w.Mirror())
-	for name := range found {
-		if strings.HasPrefix(name, strings.TrimSuffix(w.Shard(0), "0")) {
+	for name, info := range found {
+		if shard, ok := w.shardOf(name); ok {
+			if info.NumPending > 0 || info.NumAckPending > 0 {
+				state.LeftOver = append(state.LeftOver, shard)
+			}
 			r.add(w.Ingest(p)+" "+name, false, "a shard's durable that is not of the %d configured: delete it once nothing is pending", w.Shards)
 			continue
 		}
 		r.add(w.Ingest(p)+" "+name, false, "a consumer that is not WaveHouse's: what it does not acknowledge stays in the partition")
 	}
 	return nil
+}
+
+// shardOf reads a shard's number from its durable's name.
+func (w Wanted) shardOf(durable string) (shard int, ok bool) {
+	number, found := strings.CutPrefix(durable, strings.TrimSuffix(w.Shard(0), "0"))
+	shard, err := strconv.Atoi(number)
+	return shard, found && err == nil && shard >= 0 && w.Shard(shard) == durable
 }
 
 // covers reports whether a durable takes everything of subjects.

@@ -1,0 +1,162 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
+)
+
+// Processes that count other partitions or shards would share other things: so all
+// that deliver keep one record of it in the bucket, and who finds another's that is
+// kept waits until it is not.
+const (
+	layoutKey = "layout"
+	// layoutEvery is how often the record is looked at, and kept by writing it
+	// again; layoutOld is when nobody does.
+	layoutEvery = 5 * time.Second
+	layoutOld   = 20 * time.Second
+)
+
+// layout is one process's part in that.
+type layout struct {
+	b *Broker
+	// seen is the record's last revision, and since when it is that.
+	seen  uint64
+	since time.Time
+	// every and old are layoutEvery and layoutOld, but in tests.
+	every, old time.Duration
+}
+
+func (b *Broker) newLayout() *layout {
+	l := &layout{b: b, every: layoutEvery, old: layoutOld}
+	if b.o.layoutOld > 0 {
+		l.every, l.old = b.o.layoutOld/4, b.o.layoutOld
+	}
+	return l
+}
+
+// mine is what this process counts.
+func (l *layout) mine() string {
+	return strconv.Itoa(l.b.o.Partitions) + " partitions of " + strconv.Itoa(l.b.o.Shards) + " shards"
+}
+
+// await returns once the record says what this process counts, or ctx ends.
+func (l *layout) await(ctx context.Context) {
+	told := ""
+	for ctx.Err() == nil {
+		theirs, err := l.look(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			l.b.log.Warn("what the processes of the queue share cannot be compared yet", "error", err)
+		case err == nil && theirs == "":
+			return
+		case theirs != told:
+			told = theirs
+			l.b.log.Error("other processes of the queue count other shards: this one delivers nothing until they are gone",
+				"this", l.mine(), "others", theirs)
+		}
+		pause(ctx, l.every/4)
+	}
+}
+
+// keep keeps the record until it is another's or ctx ends.
+func (l *layout) keep(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause(ctx, l.every)
+		if theirs, err := l.look(ctx); err == nil && theirs != "" {
+			l.b.log.Error("other processes of the queue count other shards: this one lets go of its own", "this", l.mine(), "others", theirs)
+			return
+		} // else the leases say who is there
+	}
+}
+
+// look reads the record, and writes it where it is due. It returns what others
+// count, "" when that is the same.
+func (l *layout) look(ctx context.Context) (theirs string, err error) {
+	value, revision, err := l.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	now := time.Now()
+	if revision != l.seen || l.since.IsZero() {
+		l.seen, l.since = revision, now
+	}
+	still := now.Sub(l.since)
+	switch {
+	case revision == 0, value == l.mine() && still >= l.every, value != l.mine() && still >= l.old:
+		return "", l.write(ctx, revision)
+	case value != l.mine():
+		return value, nil
+	}
+	return "", nil
+}
+
+func (l *layout) subject() string { return "$KV." + l.b.o.Names.Bucket + "." + layoutKey }
+
+func (l *layout) read(ctx context.Context) (value string, revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, jetstream.APITimeout)
+	defer cancel()
+	ask, err := json.Marshal(map[string]string{"last_by_subj": l.subject()})
+	if err != nil {
+		return "", 0, err
+	}
+	m, err := l.b.api.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+l.b.o.Names.BucketStream(), ask)
+	if err != nil {
+		return "", 0, fmt.Errorf("read %s: %w", l.subject(), err)
+	}
+	switch m.Header.Get("Status") {
+	case "404":
+		return "", 0, nil
+	case "":
+	default:
+		return "", 0, fmt.Errorf("read %s: %s %s", l.subject(), m.Header.Get("Status"), m.Header.Get("Description"))
+	}
+	revision, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return "", 0, fmt.Errorf("read %s: revision: %w", l.subject(), err)
+	}
+	return string(m.Data), revision, nil
+}
+
+// write writes the record over a revision of it. Another process that did so first
+// is looked at the next time.
+func (l *layout) write(ctx context.Context, over uint64) error {
+	m := &client.Msg{Subject: l.subject(), Data: []byte(l.mine()), Header: client.Header{}}
+	m.Header.Set(client.ExpectedLastSubjSeqHdr, strconv.FormatUint(over, 10))
+	e := jetstream.NewPending(l.b.o.Names.BucketStream(), nil)
+	if err := l.b.pubs.Send(ctx, m, &e); err != nil {
+		return err
+	}
+	if o := e.Await(ctx, jetstream.APITimeout); o.Err != nil {
+		return fmt.Errorf("write %s: %w", l.subject(), o.Err)
+	}
+	return nil
+}
+
+// errDisagree ends a membership.
+var errDisagree = errors.New("other processes count other shards")
+
+// agreed returns a context that ends when other processes count other shards, once
+// they do not. Without a bucket this process is alone.
+func (c *consumption) agreed() (ctx context.Context, end context.CancelCauseFunc, err error) {
+	ctx, end = context.WithCancelCause(c.ctx)
+	if c.b.o.Names.Bucket == "" {
+		return ctx, end, nil
+	}
+	l := c.b.newLayout()
+	l.await(ctx)
+	if c.ctx.Err() != nil {
+		end(nil)
+		return nil, nil, mq.ErrClosed
+	}
+	c.keeping.Go(func() { l.keep(ctx); end(errDisagree) })
+	return ctx, end, nil
+}

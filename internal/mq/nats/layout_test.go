@@ -1,0 +1,76 @@
+package nats
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
+	"github.com/wavehouse/wavehouse/internal/mq/natstest"
+)
+
+// A process that counts other shards than those that deliver gets none, and theirs
+// once they are gone.
+func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
+	o.layoutOld = 2 * time.Second
+	one, same := open(t, o), open(t, o)
+	o.Shards = 2
+	other := open(t, o)
+	owned := func(b *Broker) int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n, _, _ := b.consumer.counts()
+		return n
+	}
+	l := newLedger()
+	first := l.worker(t, one)
+	require.Eventually(t, func() bool { return owned(one) == 6 }, 20*time.Second, 5*time.Millisecond)
+	second, third := l.worker(t, same), l.worker(t, other)
+	require.Eventually(t, func() bool { return owned(same) == 6 }, 20*time.Second, 5*time.Millisecond, "it agrees")
+	for end := time.Now().Add(2 * o.layoutOld); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		require.Zero(t, owned(other), "while others count six")
+	}
+	require.NoError(t, first.Stop(t.Context()))
+	require.NoError(t, second.Stop(t.Context()))
+	require.Eventually(t, func() bool { return owned(other) == 4 }, 20*time.Second, 5*time.Millisecond, "once they are gone")
+	_, err := other.Publish(t.Context(), mqtest.Chunk("birch", "t", "row"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.delivered["row"] == 1 }, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, third.Stop(t.Context()))
+}
+
+// What waits in shards that are no longer counted is delivered still.
+func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	js := c.JetStream(t)
+	o := made(t, js, c, 15*time.Second, 1)
+	o.layoutOld, o.verifyEvery = 2*time.Second, 500*time.Millisecond
+	b := open(t, o)
+	for n := range 40 {
+		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", fmt.Sprint("t", n), fmt.Sprint(n)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Close(t.Context()))
+	o.Shards = 1
+	b = open(t, o)
+	l := newLedger()
+	worker := l.worker(t, b)
+	delivered := func(n int) func() bool {
+		return func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.delivered) == n }
+	}
+	require.Eventually(t, delivered(40), 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { n, _, _ := b.consumer.counts(); return n == 2 }, 20*time.Second, 5*time.Millisecond, "they are let go of")
+	for p := range o.Partitions {
+		for _, s := range []int{1, 2} {
+			require.NoError(t, js.DeleteConsumer(t.Context(), o.Names.Ingest(p), o.Names.Shard(s)))
+		}
+	}
+	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "after"))
+	require.NoError(t, err)
+	require.Eventually(t, delivered(41), 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, worker.Stop(t.Context()))
+}
