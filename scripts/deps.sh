@@ -24,6 +24,7 @@ want() { # command, Debian package
 want chromium chromium
 want nginx nginx-light
 want redis-server redis-server
+want promtool prometheus
 want valkey-server valkey-server
 
 if [ -n "$missing" ]; then
