@@ -13,6 +13,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
@@ -116,7 +117,7 @@ func recordIDs(c *request, table string) *ingest.IDs {
 	if !d.Enabled {
 		return nil
 	}
-	return &ingest.IDs{Field: d.IDField, Required: d.RequireID, Retention: d.Retention}
+	return &ingest.IDs{Field: d.IDField, Required: d.RequireID, Retention: d.Retention, Defer: d.WhenUnavailable == settings.Defer}
 }
 
 // tableName reads ?table=.

@@ -185,8 +185,9 @@ func (a *App) tableSettings(id tenant.ID, table string) insert.TableSettings {
 	}
 	flush := snapshot.Config.Flush(table)
 	return insert.TableSettings{
-		Served: true, Park: snapshot.Config.DLQEnabled(table), MissingAsZero: snapshot.Config.MissingAsZero(table),
-		Flush: insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
+		Served: true, Park: snapshot.Config.DLQEnabled(table), Retention: snapshot.Config.DedupeFor(table).Retention,
+		MissingAsZero: snapshot.Config.MissingAsZero(table),
+		Flush:         insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
 	}
 }
 

@@ -156,14 +156,15 @@ func traceOptions(o Options) telemetry.TraceOptions {
 // buildPipeline makes what takes rows from the door to ClickHouse and to the
 // streams.
 func (a *App) buildPipeline(ids *stream.IDs, build telemetry.Build) {
+	seen := dedupe.NewMetered(a.dedupe, a.metrics)
 	a.gate = ingest.NewGate(ingest.GateOptions{
-		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: dedupe.NewMetered(a.dedupe, a.metrics), Lease: a.config.Dedupe.Lease,
+		Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics, Dedupe: seen, Lease: a.config.Dedupe.Lease,
 		MaxWaiting: a.shares.waiting,
 	})
 	a.letters = letters.NewKeeper(letters.Options{Broker: a.queue, MaxChunkBytes: a.queue.MaxChunkBytes(), Metrics: a.metrics})
 	batches, _ := a.queue.(mq.Batches)
 	a.worker = insert.NewWorker(insert.WorkerOptions{
-		Broker: a.queue, Pool: a.inserter, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
+		Broker: a.queue, Pool: a.inserter, Dedupe: seen, Settings: a.tableSettings, Table: a.tableNow, Tell: a.notices.Tell,
 		Batches: batches, Logger: component(a.logger, "worker"), Metrics: a.metrics, DrainTimeout: a.drainTimeout(), MaxHeld: a.shares.batches,
 	})
 	if queue, ok := a.queue.(mq.Purger); ok {

@@ -69,9 +69,11 @@ func openBackends(ctx context.Context, c *config.Config, history time.Duration, 
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
 	b.cache = results
-	if b.dedupe, err = openDedupe(c, component(logger, "dedupe"), metrics); err != nil {
+	ids, err := openDedupe(c, component(logger, "dedupe"), metrics)
+	if err != nil {
 		return b, err
 	}
+	b.dedupe = dedupe.NewLate(ids, metrics)
 	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close)
 	return b, nil
 }

@@ -22,6 +22,9 @@ type Chunk struct {
 	Body []byte
 	// Rows counts them, as the header does; it is not zero.
 	Rows int
+	// IDs are the rows' in the store of seen ids, where they are still to be
+	// claimed; nil for others.
+	IDs []string
 
 	ends []int // where each row ends, once it is known
 }

@@ -15,7 +15,7 @@ import (
 
 const columns = `[{"name":"id","type":"UInt8"},{"name":"n","type":"UInt8"}]`
 
-func binary(rows int, body string) mq.Chunk {
+func rowBinary(rows int, body string) mq.Chunk {
 	return mq.Chunk{
 		Header: mq.Header{Version: mq.Version, Format: mq.FormatRowBinary, Columns: columns, Rows: rows},
 		Body:   []byte(body),
@@ -23,7 +23,7 @@ func binary(rows int, body string) mq.Chunk {
 }
 
 func lines(rows int, body string) mq.Chunk {
-	c := binary(rows, body)
+	c := rowBinary(rows, body)
 	c.Format = mq.FormatJSONCompactEachRow
 	return c
 }
@@ -38,7 +38,7 @@ func TestRowsAreFoundAsTheyCame(t *testing.T) {
 		chunk         mq.Chunk
 		first, second string
 	}{
-		"binary":     {binary(2, "\x01\x02\x03\x04"), "\x01\x02", "\x03\x04"},
+		"binary":     {rowBinary(2, "\x01\x02\x03\x04"), "\x01\x02", "\x03\x04"},
 		"lines":      {lines(2, "[1,2]\n[3,4]\n"), "[1,2]\n", "[3,4]\n"},
 		"compressed": {packed, "[1,2]\n", "[3,4]"},
 	} {
@@ -76,7 +76,7 @@ func TestChunksThatCannotBeOpened(t *testing.T) {
 		"too many rows":    {func(c *mq.Chunk) { c.Rows = 1 << 40 }, false},
 		"no body":          {func(c *mq.Chunk) { c.Body = nil }, false},
 	} {
-		bad := binary(1, "\x01\x02")
+		bad := rowBinary(1, "\x01\x02")
 		c.spoil(&bad)
 		_, err := o.Open(bad)
 		require.Error(t, err, name)
@@ -88,8 +88,8 @@ func TestChunksThatCannotBeOpened(t *testing.T) {
 func TestBodiesThatDoNotPairWithTheirHeader(t *testing.T) {
 	o := NewOpener()
 	for name, c := range map[string]mq.Chunk{
-		"cut":            binary(2, "\x01\x02\x03"),
-		"a row too many": binary(1, "\x01\x02\x03\x04"),
+		"cut":            rowBinary(2, "\x01\x02\x03"),
+		"a row too many": rowBinary(1, "\x01\x02\x03\x04"),
 		"a line too few": lines(2, "[1,2]\n"),
 	} {
 		opened, err := o.Open(c)
@@ -106,16 +106,16 @@ func TestBodiesThatDoNotPairWithTheirHeader(t *testing.T) {
 
 func TestThereIsOneFormOfAColumnList(t *testing.T) {
 	o := NewOpener()
-	a, err := o.Open(binary(1, "\x01\x02"))
+	a, err := o.Open(rowBinary(1, "\x01\x02"))
 	require.NoError(t, err)
-	b, err := o.Open(binary(1, "\x03\x04"))
+	b, err := o.Open(rowBinary(1, "\x03\x04"))
 	require.NoError(t, err)
 	assert.Same(t, a.Form, b.Form)
 	c, err := o.Open(lines(1, "[1,2]"))
 	require.NoError(t, err)
 	assert.NotSame(t, a.Form, c.Form)
 	for i := range maxForms + 10 {
-		other := binary(1, "\x01\x02")
+		other := rowBinary(1, "\x01\x02")
 		other.Columns = fmt.Sprintf(`[{"name":"c%d","type":"UInt16"}]`, i)
 		_, err := o.Open(other)
 		require.NoError(t, err)
@@ -126,13 +126,13 @@ func TestThereIsOneFormOfAColumnList(t *testing.T) {
 func TestParkedRows(t *testing.T) {
 	o := NewOpener()
 	letter := func(c mq.Chunk) *mq.DeadLetter { return &mq.DeadLetter{Header: c.Header, Row: c.Body} }
-	for _, c := range []mq.Chunk{binary(1, "\x01\x02"), lines(1, "[1,2]\n")} {
+	for _, c := range []mq.Chunk{rowBinary(1, "\x01\x02"), lines(1, "[1,2]\n")} {
 		form, row, err := o.OpenLetter(letter(c))
 		require.NoError(t, err)
 		assert.Equal(t, "\x01\x02", string(row))
 		assert.Equal(t, c.Format, form.Format)
 	}
-	raw := letter(binary(1, "anything"))
+	raw := letter(rowBinary(1, "anything"))
 	raw.Version = ""
 	_, _, err := o.OpenLetter(raw)
 	_, unknown := errors.AsType[*FormatError](err)

@@ -74,10 +74,20 @@ func (o *Opener) Open(c mq.Chunk) (Chunk, error) {
 	if err != nil {
 		return Chunk{}, err
 	}
+	var ids []string
+	if c.IDs > 0 {
+		if c.IDs > len(body) {
+			return Chunk{}, fmt.Errorf("%d bytes of ids in a body of %d", c.IDs, len(body))
+		}
+		if ids, err = parseIDs(body[:c.IDs], c.Rows); err != nil {
+			return Chunk{}, err
+		}
+		body = body[c.IDs:]
+	}
 	if c.Rows > len(body) {
 		return Chunk{}, fmt.Errorf("a chunk of %d rows with a body of %d bytes", c.Rows, len(body))
 	}
-	return Chunk{Form: form, Body: body, Rows: c.Rows}, nil
+	return Chunk{Form: form, Body: body, Rows: c.Rows, IDs: ids}, nil
 }
 
 // OpenLetter returns a parked row as its form's Layout reads it.

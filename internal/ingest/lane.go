@@ -46,6 +46,8 @@ type shared struct {
 	position mq.Position // once it is durable
 	// id is the message's, "" for one that is never sent again.
 	id string
+	// ids is how much of body are ids of the rows.
+	ids int
 }
 
 // join makes the rows of p durable together with those of other requests. It
@@ -158,7 +160,7 @@ func (g *Gate) store(ctx context.Context, key laneKey, b *shared) *Error {
 		Topic: key.topic, ID: b.id,
 		Header: mq.Header{
 			Version: mq.Version, Format: key.set.Format(), Columns: key.set.Header(),
-			Rows: b.rows, Received: b.received, TraceParent: b.trace,
+			Rows: b.rows, Received: b.received, TraceParent: b.trace, IDs: b.ids,
 		},
 		Body: b.body,
 	})

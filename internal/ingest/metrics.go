@@ -17,10 +17,11 @@ const repeated = "repeated"
 // gateMetrics counts what goes through the gate. Tables are those a schema
 // knows and codes are constants, so the label sets are bounded by what exists.
 type gateMetrics struct {
-	rows   *prometheus.CounterVec
-	noID   *prometheus.CounterVec
-	chunks *prometheus.CounterVec
-	size   prometheus.Histogram
+	deferred *prometheus.CounterVec
+	rows     *prometheus.CounterVec
+	noID     *prometheus.CounterVec
+	chunks   *prometheus.CounterVec
+	size     prometheus.Histogram
 }
 
 func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMetrics {
@@ -31,6 +32,9 @@ func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMe
 		noID: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_records_without_id_total", Help: "Records that sent no id to a table whose ids are remembered.",
 		}, []string{"tenant", "table"}),
+		deferred: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_deferred_records_total", Help: "Records that were accepted while the store of seen ids was away; their ids are claimed before they are written.",
+		}, []string{"tenant", "table"}),
 		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_chunks_total", Help: "Chunks sent to the queue, by outcome.",
 		}, []string{"outcome"}),
@@ -40,7 +44,7 @@ func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMe
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.noID, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		reg.MustRegister(m.rows, m.noID, m.deferred, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
 		}, func() float64 { return float64(waiting.Used()) }))
 	}
@@ -85,10 +89,14 @@ func (m *gateMetrics) request(r *Request, res *Result) {
 	if res.withoutID > 0 {
 		m.noID.WithLabelValues(id, table).Add(float64(res.withoutID))
 	}
+	if res.deferred > 0 {
+		m.deferred.WithLabelValues(id, table).Add(float64(res.deferred))
+	}
 }
 
 // Forget drops the metrics of a tenant that is gone for good.
 func (g *Gate) Forget(id tenant.ID) {
 	g.metrics.rows.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	g.metrics.deferred.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 	g.metrics.noID.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 }

@@ -25,9 +25,14 @@ type piece struct {
 	at    int
 	// records are those of a window that the rows are of.
 	records []int
+	// ids are the rows', for whoever claims them later.
+	ids []byte
 }
 
-func (p *piece) add(index int, row []byte) {
+func (p *piece) add(index int, row []byte, id string) {
+	if id != "" {
+		p.ids = chunk.AppendID(p.ids, id)
+	}
 	p.body = append(p.body, row...)
 	p.rows++
 	if n := len(p.runs); n > 0 && p.runs[n-1].first+p.runs[n-1].count == index {
@@ -37,12 +42,12 @@ func (p *piece) add(index int, row []byte) {
 	p.runs = append(p.runs, run{first: index, count: 1})
 }
 
-func (p *piece) fits(row []byte, most int) bool {
-	return p.rows == 0 || (p.rows < chunk.MaxRows && len(p.body)+len(row) <= most)
+func (p *piece) fits(size, most int) bool {
+	return p.rows == 0 || (p.rows < chunk.MaxRows && len(p.ids)+len(p.body)+size <= most)
 }
 
 // size is what the piece counts against the gate's memory.
-func (p *piece) size() int64 { return int64(len(p.body) + p.rows*rowOverhead) }
+func (p *piece) size() int64 { return int64(len(p.ids) + len(p.body) + p.rows*rowOverhead) }
 
 func (g *Gate) newPiece(set *record.ColumnSet) *piece {
 	p, ok := g.free.Get().(*piece)
@@ -56,7 +61,7 @@ func (g *Gate) newPiece(set *record.ColumnSet) *piece {
 // freePiece keeps the buffers for the next request. Nothing else refers to
 // them: what was published is a copy.
 func (g *Gate) freePiece(p *piece) {
-	*p = piece{body: p.body[:0], runs: p.runs[:0], records: p.records[:0]}
+	*p = piece{body: p.body[:0], runs: p.runs[:0], records: p.records[:0], ids: p.ids[:0]}
 	g.free.Put(p)
 }
 
@@ -72,8 +77,9 @@ type pieces struct {
 
 func (ps *pieces) reset() { *ps = pieces{} }
 
-// add gives a row to the piece of its column set that it fits, and returns it.
-func (ps *pieces) add(g *Gate, set *record.ColumnSet, index int, row []byte) *piece {
+// add gives a row to the piece of its column set that it fits, and returns it. id
+// is "" but for a row whose id is claimed later.
+func (ps *pieces) add(g *Gate, set *record.ColumnSet, index int, row []byte, id string) *piece {
 	p := ps.last
 	if p != nil && p.set != set {
 		if ps.open == nil {
@@ -81,7 +87,7 @@ func (ps *pieces) add(g *Gate, set *record.ColumnSet, index int, row []byte) *pi
 		}
 		p = ps.open[set]
 	}
-	if p == nil || !p.fits(row, g.chunkBytes) {
+	if p == nil || !p.fits(len(row)+len(id), g.chunkBytes) {
 		p = g.newPiece(set)
 		ps.all = append(ps.all, p)
 		if ps.open != nil {
@@ -89,7 +95,7 @@ func (ps *pieces) add(g *Gate, set *record.ColumnSet, index int, row []byte) *pi
 		}
 	}
 	before := p.size()
-	p.add(index, row)
+	p.add(index, row, id)
 	ps.size += p.size() - before
 	ps.last = p
 	return p

@@ -20,6 +20,9 @@ type IDs struct {
 	Required bool
 	// Retention is how long an id is remembered, 0 for ever.
 	Retention time.Duration
+	// Defer takes records whose ids cannot be asked for: whoever inserts them does
+	// it first.
+	Defer bool
 }
 
 // reservations are a request's dealings with the store of ids.
@@ -141,7 +144,11 @@ func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, a
 	// A caller that leaves does not stop the store: what it did would not be
 	// known.
 	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.ids.scope, s.ids.owner, w.ids(records))
-	if err != nil {
+	switch {
+	case err != nil && s.r.IDs.Defer:
+		s.publishDeferred(ctx, records)
+		return nil, 0
+	case err != nil:
 		s.failure = dedupeDownError(err)
 		return records, 0
 	}
@@ -165,13 +172,52 @@ func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, a
 // stored records are committed, those of records that are certainly not stored
 // are given up, and the others are left to lapse.
 func (s *session) publishReserved(ctx context.Context, records []int) {
-	w := &s.ids.window
 	var commit []dedupe.Entry
 	var release []string
+	s.publishWindow(ctx, records, false, func(ids []string, sent bool, err *Error) {
+		switch {
+		case err == nil:
+			for _, id := range ids {
+				commit = append(commit, dedupe.Entry{ID: id})
+			}
+		case !sent || err.Code != CodeOutcomeUnknown:
+			release = append(release, ids...)
+		}
+	})
+	ctx = context.WithoutCancel(ctx)
+	if len(commit) > 0 {
+		// A failure changes nothing for the caller: the records are durable,
+		// and their ids are held until they lapse.
+		_, _ = s.g.o.Dedupe.Commit(ctx, s.ids.scope, s.ids.owner, commit, s.r.IDs.Retention)
+	}
+	if len(release) > 0 {
+		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, release)
+	}
+}
+
+// publishDeferred publishes records with their ids, which nobody could be asked
+// for.
+func (s *session) publishDeferred(ctx context.Context, records []int) {
+	s.publishWindow(ctx, records, true, func(ids []string, _ bool, err *Error) {
+		if err == nil {
+			s.result.deferred += len(ids)
+		}
+	})
+}
+
+// publishWindow publishes records of the window, with their ids for whoever
+// inserts them or without, and tells for each chunk how it went; sent is false
+// when nothing was tried.
+func (s *session) publishWindow(ctx context.Context, records []int, withIDs bool, went func(ids []string, sent bool, err *Error)) {
+	w := &s.ids.window
 	var pieces pieces
 	for _, at := range records {
 		r := &w.records[at]
-		p := pieces.add(s.g, r.set, r.index, w.rows[r.from:r.to])
+		id := ""
+		if withIDs {
+			id = r.id
+		}
+		p := pieces.add(s.g, r.set, r.index, w.rows[r.from:r.to], id)
 		p.records = append(p.records, at)
 	}
 	for _, p := range pieces.all {
@@ -184,27 +230,11 @@ func (s *session) publishReserved(ctx context.Context, records []int) {
 		for _, at := range p.records {
 			w.records[at].err = err
 		}
-		switch {
-		case err == nil:
-			for _, id := range ids {
-				commit = append(commit, dedupe.Entry{ID: id})
-			}
-			if s.r.Places {
-				s.result.place(p)
-			}
-		case !sent || err.Code != CodeOutcomeUnknown:
-			release = append(release, ids...)
+		went(ids, sent, err)
+		if err == nil && s.r.Places {
+			s.result.place(p)
 		}
 		s.g.freePiece(p)
-	}
-	ctx = context.WithoutCancel(ctx)
-	if len(commit) > 0 {
-		// A failure changes nothing for the caller: the records are durable,
-		// and their ids are held until they lapse.
-		_, _ = s.g.o.Dedupe.Commit(ctx, s.ids.scope, s.ids.owner, commit, s.r.IDs.Retention)
-	}
-	if len(release) > 0 {
-		_ = s.g.o.Dedupe.Release(ctx, s.ids.scope, s.ids.owner, release)
 	}
 }
 

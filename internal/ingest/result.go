@@ -33,6 +33,8 @@ type Result struct {
 	// withoutID counts accepted and failed records that sent no id where ids
 	// are remembered.
 	withoutID int
+	// deferred counts accepted records whose ids are claimed later.
+	deferred int
 }
 
 // Place is where records that follow one another are in the queue.

@@ -1,9 +1,9 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -93,7 +93,7 @@ func (s *session) decode(ctx context.Context) {
 		if s.setAside(ctx, rec) {
 			continue
 		}
-		s.pieces.add(s.g, rec.Set, rec.Index, rec.Row)
+		s.pieces.add(s.g, rec.Set, rec.Index, rec.Row, "")
 		if s.pieces.size >= maxEncodedBytes {
 			s.publish(ctx)
 		}
@@ -187,7 +187,7 @@ func (s *session) send(ctx context.Context, p *piece) *Error {
 // sendAlone publishes a piece as a chunk of its own. By an id the queue knows it
 // again; "" is none.
 func (s *session) sendAlone(ctx context.Context, p *piece, id string) *Error {
-	b := &shared{body: bytes.Clone(p.body), rows: p.rows, received: s.received, trace: s.r.TraceParent, id: id}
+	b := &shared{body: slices.Concat(p.ids, p.body), ids: len(p.ids), rows: p.rows, received: s.received, trace: s.r.TraceParent, id: id}
 	err := s.g.store(ctx, laneKey{topic: s.topic, set: p.set}, b)
 	p.chunk = b.position
 	if id != "" && err != nil && err.Code == CodeOutcomeUnknown {

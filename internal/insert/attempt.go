@@ -22,6 +22,7 @@ const (
 	unreadable                // these are no rows
 	notNow                    // the queue keeps them meanwhile
 	stopped                   // the worker stops; the queue keeps them
+	nothing                   // there is nothing to insert
 )
 
 // errNotServed is the reason of rows whose tenant is gone.
@@ -32,6 +33,9 @@ var errNotServed = errors.New("the tenant is not served")
 func (f *batch) attempt(i *insertion) (verdict, error) {
 	if i.form == nil {
 		return unreadable, nil
+	}
+	if v := f.claimIDs(i); v != again {
+		return v, nil
 	}
 	var since time.Time // when the pool was first missed
 	for {

@@ -44,7 +44,7 @@ func (w *Worker) open(d mq.Delivery) *held {
 	if c.Chunk, c.unreadable = w.chunks.Open(m); c.unreadable != nil {
 		c.Chunk = chunk.Chunk{Body: m.Body, Rows: 1}
 	} else {
-		c.header.Encoding = ""
+		c.header.Encoding, c.header.IDs = "", 0
 	}
 	c.left = c.Rows
 	return c

@@ -42,6 +42,10 @@ type held struct {
 
 	// Owned by the batch the chunk is in.
 	left int // rows neither written nor parked yet
+	// claim is of the ids of a chunk that has some; dropped counts the rows that
+	// are not inserted because of it.
+	claim   claim
+	dropped int
 }
 
 func (c *held) key() heldKey { return heldKey{c.topic.Tenant, c.pos} }

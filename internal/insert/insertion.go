@@ -59,10 +59,19 @@ func (i insertion) rows() int {
 	return n
 }
 
-// unsettled reports whether the insertion is whole chunks, none of whose rows
-// is written or parked for certain.
+// unsettled reports whether the insertion is whole chunks but for dropped rows, none
+// of whose rows is written or parked for certain.
 func (i insertion) unsettled() bool {
-	return !slices.ContainsFunc(i.spans, func(s span) bool { return s.rows() != s.c.Rows || s.c.left != s.c.Rows })
+	for n := 0; n < len(i.spans); {
+		c, rows := i.spans[n].c, 0
+		for ; n < len(i.spans) && i.spans[n].c == c; n++ {
+			rows += i.spans[n].rows()
+		}
+		if rows != c.Rows-c.dropped || c.left != rows {
+			return false
+		}
+	}
+	return true
 }
 
 // untouched reports whether no row of the insertion's chunks can be written or
@@ -71,9 +80,11 @@ func (i insertion) untouched() bool { return !i.uncertain && i.unsettled() }
 
 // chunks are those of the insertion, when it is whole chunks.
 func (i insertion) chunks() []*held {
-	all := make([]*held, len(i.spans))
+	all := make([]*held, 0, len(i.spans))
 	for n, s := range i.spans {
-		all[n] = s.c
+		if n == 0 || s.c != i.spans[n-1].c {
+			all = append(all, s.c)
+		}
 	}
 	return all
 }

@@ -15,6 +15,7 @@ type workerMetrics struct {
 	rows     *prometheus.CounterVec
 	parkedBy *prometheus.CounterVec
 	drops    *prometheus.CounterVec
+	repeats  *prometheus.CounterVec
 }
 
 func newWorkerMetrics(reg prometheus.Registerer, w *Worker) *workerMetrics {
@@ -35,9 +36,12 @@ func newWorkerMetrics(reg prometheus.Registerer, w *Worker) *workerMetrics {
 		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_worker_messages_dropped_total", Help: "Messages that cannot be read, dropped because nothing may be parked.",
 		}, []string{"tenant", "table"}),
+		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_late_duplicates_total", Help: "Rows that were accepted while the store of seen ids was away, and were not written because their ids were another record's.",
+		}, []string{"tenant", "table"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.inserts, m.seconds, m.rows, m.parkedBy, m.drops)
+		reg.MustRegister(m.inserts, m.seconds, m.rows, m.parkedBy, m.drops, m.repeats)
 		reg.MustRegister(stateMetrics(w)...)
 	}
 	return m
@@ -77,10 +81,16 @@ func (m *workerMetrics) dropped(t mq.Topic) {
 	m.drops.WithLabelValues(string(t.Tenant), t.Table).Inc()
 }
 
+func (m *workerMetrics) repeated(t mq.Topic, rows int) {
+	if rows > 0 {
+		m.repeats.WithLabelValues(string(t.Tenant), t.Table).Add(float64(rows))
+	}
+}
+
 // Forget drops the metrics of a tenant that is gone for good; the rows that were
 // parked stay counted, as they stay parked.
 func (w *Worker) Forget(id tenant.ID) {
-	for _, counter := range []*prometheus.CounterVec{w.metrics.rows, w.metrics.drops} {
+	for _, counter := range []*prometheus.CounterVec{w.metrics.rows, w.metrics.drops, w.metrics.repeats} {
 		counter.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -48,6 +49,9 @@ type TableSettings struct {
 	// Park says whether refused rows become dead letters (dlq.enabled). When
 	// false they are kept and tried again for ever.
 	Park bool
+	// Retention is how long ids that are claimed before the INSERT are remembered,
+	// 0 for ever.
+	Retention time.Duration
 	// MissingAsZero is what a record may lack, when rows are rebuilt for a table
 	// that has changed.
 	MissingAsZero bool
@@ -63,6 +67,9 @@ type WorkerOptions struct {
 	Table func(ctx context.Context, t mq.Topic) (*record.Table, error)
 	// Batches keeps what is being written over a restart; nil keeps nothing.
 	Batches mq.Batches
+	// Dedupe claims the ids of rows that were accepted without; nil claims none, and
+	// such rows wait.
+	Dedupe dedupe.Reserver
 	// Settings are the table's settings now.
 	Settings func(t tenant.ID, table string) TableSettings
 	// Tell tells what was written and parked; nil tells nobody. It must not

@@ -70,6 +70,10 @@ type Header struct {
 	Encoding string
 	// TraceParent is a W3C traceparent, "" for none.
 	TraceParent string
+	// IDs is how many bytes of the body, before its rows, are ids of the rows: those
+	// of a chunk whose ids are still to be claimed. It is 0 for others, and for dead
+	// letters.
+	IDs int
 }
 
 // Chunk is many rows of one tenant, table and column set: the unit of the

@@ -68,13 +68,21 @@ type Auth struct {
 	MaxTokenAge  time.Duration `json:"max_token_age"` // 0 is no bound
 }
 
+// What becomes of records whose ids cannot be asked for.
+const (
+	Refuse = "refuse"
+	Defer  = "defer"
+)
+
 // Dedupe says which ids are remembered, and for how long.
 type Dedupe struct {
-	Enabled   bool                   `json:"enabled"`
-	IDField   string                 `json:"id_field"`
-	RequireID bool                   `json:"require_id"`
-	Retention time.Duration          `json:"retention"` // 0 is for ever
-	Tables    map[string]DedupeTable `json:"tables"`
+	Enabled   bool          `json:"enabled"`
+	IDField   string        `json:"id_field"`
+	RequireID bool          `json:"require_id"`
+	Retention time.Duration `json:"retention"` // 0 is for ever
+	// WhenUnavailable is Refuse or Defer.
+	WhenUnavailable string                 `json:"when_unavailable"`
+	Tables          map[string]DedupeTable `json:"tables"`
 }
 
 // DedupeTable overrides Dedupe for one table; nil is inherited.

@@ -67,6 +67,8 @@ var fields = []spec.Field{
 		Doc: "Whether a record without an id is refused (`record.missing_id`); else it is stored each time."},
 	{Key: "dedupe.retention", Default: "0",
 		Doc: "How long an id is remembered: `\"0\"` for ever, else at least `\"2m\"`."},
+	{Key: "dedupe.when_unavailable", Default: Refuse, OneOf: []string{Refuse, Defer},
+		Doc: "What becomes of records with ids while the store of seen ids cannot be asked: `refuse` answers `503 dedupe.unavailable`, `defer` accepts them, and their ids are claimed before they are written. Requests with an `Idempotency-Key` are refused either way."},
 	{Key: "dedupe.tables", Doc: "Overrides by table; what an entry leaves out is inherited. `*` is every table."},
 
 	{Key: "dlq", Doc: "Dead letters: rows that ClickHouse refuses."},

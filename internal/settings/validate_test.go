@@ -34,7 +34,7 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 			"query_timeout": 1.5, "max_open_conns": 3, "headers": {"X-Route": "a"},
 			"tls": {"enabled": true, "ca_file": "ca", "cert_file": "c", "key_file": "k", "server_name": "s"}},
 		"auth": {"role_claim": "app.role", "issuer": "i", "audience": "a", "tenant_claim": ["https://x/y.z"], "subject_claim": "user.id", "require_exp": true, "max_token_age": "12h"},
-		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
+		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "when_unavailable": "defer", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
 		"dlq": {"enabled": false, "tables": {"t": {"enabled": true}}},
 		"ingest": {"flush": {"max_rows": 5, "max_bytes": "1MiB", "max_wait": "20ms"},
 			"limits": {"rows_per_second": 100, "bytes_per_second": "1MiB", "burst": 500},
@@ -55,8 +55,8 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 	assert.Equal(t, Auth{
 		RoleClaim: "app.role", Issuer: "i", Audience: "a", TenantClaim: `"https://x/y.z"`, SubjectClaim: "user.id", RequireExp: true, MaxTokenAge: 12 * time.Hour,
 	}, c.Auth)
-	assert.Equal(t, Dedupe{IDField: "x", Retention: 0}, c.DedupeFor("t"))
-	assert.Equal(t, Dedupe{IDField: "id", RequireID: true, Retention: 168 * time.Hour}, c.DedupeFor("other"))
+	assert.Equal(t, Dedupe{IDField: "x", Retention: 0, WhenUnavailable: Defer}, c.DedupeFor("t"))
+	assert.Equal(t, Dedupe{IDField: "id", RequireID: true, Retention: 168 * time.Hour, WhenUnavailable: Defer}, c.DedupeFor("other"))
 	assert.True(t, c.DLQEnabled("t"))
 	assert.False(t, c.DLQEnabled("other"))
 	assert.Equal(t, Flush{MaxRows: 7, MaxBytes: 2048, MaxWait: time.Minute}, c.Flush("t"))
@@ -100,6 +100,7 @@ func TestConfigErrors(t *testing.T) {
 		{`{"clickhouse": {"headers": {"X-A": "x", "x-a": "y"}}}`, `clickhouse.headers.x-a: the header is there twice, in different case`},
 		{`{"auth": {"role_claim": "https://id.example.com/role"}}`, `auth.role_claim: a dot is a step in a claim's path, so a claim that is named by a URL must be quoted: "https://id.example.com/role"`},
 		{`{"auth": {"role_claim": ""}}`, `auth.role_claim: must not be empty; leave the key out for its default`},
+		{`{"dedupe": {"when_unavailable": "drop"}}`, `dedupe.when_unavailable: "drop" is not one of refuse, defer`},
 		{`{"dedupe": {"id_field": ""}}`, `dedupe.id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"a.b": {"id_field": ""}}}}`, `dedupe.tables["a.b"].id_field: must not be empty; leave the key out for its default`},
 		{`{"dedupe": {"tables": {"t": {"retention": "1m59s"}}}}`, `dedupe.tables.t.retention: want "0" (for ever) or at least 2m`},

@@ -229,7 +229,13 @@ func (s *server) reload() answer {
 // eventually polls until check finds nothing to complain about.
 func (s *server) eventually(check func() string) {
 	s.t.Helper()
-	deadline := time.Now().Add(soon)
+	s.eventuallyWithin(soon, check)
+}
+
+// eventuallyWithin is eventually for what takes longer.
+func (s *server) eventuallyWithin(within time.Duration, check func() string) {
+	s.t.Helper()
+	deadline := time.Now().Add(within)
 	for {
 		complaint := check()
 		if complaint == "" {

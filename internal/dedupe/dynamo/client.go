@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -47,6 +48,9 @@ func newClient(ctx context.Context, o Options, s *Store) (*dynamodb.Client, erro
 		c.HTTPClient = dated{connections, s.clock}
 		c.Retryer = retryer{retry.NewStandard(func(r *retry.StandardOptions) {
 			r.MaxAttempts, r.MaxBackoff = maxAttempts, maxBackoff
+			// The SDK's own quota is empty after an outage, and fills with each success
+			// only: a window would find none. The guard bounds what is asked for.
+			r.RateLimiter = ratelimit.None
 		}), s.metrics}
 	}), nil
 }

@@ -98,8 +98,7 @@ func TestConformanceWhileAnswersAreLost(t *testing.T) {
 	conformance(t, func(t *testing.T) string {
 		f := dynamotest.NewFake(t)
 		f.Fail(func(operation string, n int) dynamotest.Fault {
-			// As many as the SDK's own quota of retries lets pass.
-			if n < 50 && n%5 == 2 || n%211 == 3 {
+			if n%11 == 2 {
 				return faults[n%len(faults)]
 			}
 			return dynamotest.Fault{}

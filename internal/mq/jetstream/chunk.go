@@ -17,6 +17,7 @@ const (
 	headerRows     = "Wh-Rows"
 	headerReceived = "Wh-Received"
 	headerEncoding = "Wh-Encoding"
+	headerIDs      = "Wh-Ids"
 	headerTrace    = "traceparent"
 	headerID       = nats.MsgIdHdr
 )
@@ -27,6 +28,9 @@ func EncodeChunk(c *mq.Chunk) nats.Header {
 	putRows(h, &c.Header)
 	if !c.Received.IsZero() {
 		h[headerReceived] = []string{c.Received.UTC().Format(time.RFC3339Nano)}
+	}
+	if c.IDs > 0 {
+		put(h, headerIDs, strconv.Itoa(c.IDs))
 	}
 	put(h, headerID, escapeText(c.ID))
 	return h
@@ -48,6 +52,11 @@ func DecodeChunk(subject string, h nats.Header, body []byte) mq.Chunk {
 	}
 	if err == nil {
 		header.Received = received
+	}
+	if text := first(h, headerIDs); text != "" {
+		if header.IDs, err = strconv.Atoi(text); err != nil || header.IDs <= 0 {
+			return c
+		}
 	}
 	c.Header = header
 	c.ID = unescapeText(first(h, headerID))
@@ -78,7 +87,7 @@ func Size(subject string, h nats.Header, body []byte) int {
 }
 
 func wellFormed(h *mq.Header) bool {
-	return h.Rows > 0 && !h.Received.IsZero() && knownFormat(h.Format) && h.Columns != "" && safeValue(h.Columns)
+	return h.Rows > 0 && h.IDs >= 0 && !h.Received.IsZero() && knownFormat(h.Format) && h.Columns != "" && safeValue(h.Columns)
 }
 
 func knownFormat(f string) bool {

@@ -28,7 +28,7 @@ func letterCases() []testCase {
 // Letter returns a dead letter of a table.
 func Letter(t tenant.ID, table, row string) mq.DeadLetter {
 	c := Chunk(t, table, "")
-	c.Rows, c.Encoding = 1, ""
+	c.Rows, c.Encoding, c.IDs = 1, "", 0
 	return mq.DeadLetter{
 		Topic: c.Topic, Header: c.Header, Row: []byte(row),
 		Error: " Code: 27. é%0a\r\n\tCannot parse\x00 ", Code: "27",

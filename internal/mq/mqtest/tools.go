@@ -21,7 +21,7 @@ func Chunk(t tenant.ID, table, body string) mq.Chunk {
 	return mq.Chunk{
 		Topic: mq.Topic{Tenant: t, Table: table},
 		Header: mq.Header{
-			Version: mq.Version, Format: mq.FormatRowBinary, Rows: 3, Encoding: "zstd",
+			Version: mq.Version, Format: mq.FormatRowBinary, Rows: 3, Encoding: "zstd", IDs: 7,
 			Columns:     `[{"name":"é\n\"x%41","type":"String"}]`,
 			Received:    time.Date(2026, 3, 4, 5, 6, 7, 123456789, time.UTC),
 			TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
