@@ -174,11 +174,14 @@ func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, a
 func (s *session) publishReserved(ctx context.Context, records []int) {
 	var commit []dedupe.Entry
 	var release []string
-	s.publishWindow(ctx, records, false, func(ids []string, sent bool, err *Error) {
+	s.publishWindow(ctx, records, false, func(p *piece, ids []string, sent bool, err *Error) {
 		switch {
 		case err == nil:
+			// The queue may have known the message, of records that were deferred:
+			// their ids are that chunk's then.
+			mark := p.chunk.AppendBinary(nil)
 			for _, id := range ids {
-				commit = append(commit, dedupe.Entry{ID: id})
+				commit = append(commit, dedupe.Entry{ID: id, Value: mark})
 			}
 		case !sent || err.Code != CodeOutcomeUnknown:
 			release = append(release, ids...)
@@ -198,7 +201,7 @@ func (s *session) publishReserved(ctx context.Context, records []int) {
 // publishDeferred publishes records with their ids, which nobody could be asked
 // for.
 func (s *session) publishDeferred(ctx context.Context, records []int) {
-	s.publishWindow(ctx, records, true, func(ids []string, _ bool, err *Error) {
+	s.publishWindow(ctx, records, true, func(_ *piece, ids []string, _ bool, err *Error) {
 		if err == nil {
 			s.result.deferred += len(ids)
 		}
@@ -208,7 +211,7 @@ func (s *session) publishDeferred(ctx context.Context, records []int) {
 // publishWindow publishes records of the window, with their ids for whoever
 // inserts them or without, and tells for each chunk how it went; sent is false
 // when nothing was tried.
-func (s *session) publishWindow(ctx context.Context, records []int, withIDs bool, went func(ids []string, sent bool, err *Error)) {
+func (s *session) publishWindow(ctx context.Context, records []int, withIDs bool, went func(p *piece, ids []string, sent bool, err *Error)) {
 	w := &s.ids.window
 	var pieces pieces
 	for _, at := range records {
@@ -230,7 +233,7 @@ func (s *session) publishWindow(ctx context.Context, records []int, withIDs bool
 		for _, at := range p.records {
 			w.records[at].err = err
 		}
-		went(ids, sent, err)
+		went(p, ids, sent, err)
 		if err == nil && s.r.Places {
 			s.result.place(p)
 		}

@@ -132,6 +132,21 @@ func TestDeferredRecordsAreClaimedBeforeTheyAreWritten(t *testing.T) {
 	require.Equal(t, 4, r.post("/late", "b", "c", "d", "e").Duplicates, "they are remembered")
 }
 
+// A record that was deferred and is sent again once the store is back: the queue
+// knows the message, and its id is the first one's.
+func TestADeferredRecordThatIsSentAgainIsNotLost(t *testing.T) {
+	store, s := newIDs(t), &sink{}
+	r := deferTo(t, store)
+	store.set(true)
+	require.Equal(t, 1, r.post("/", "a").Succeeded)
+	store.set(false)
+	require.Equal(t, 1, r.post("/", "a").Succeeded)
+	require.Equal(t, 1, r.post("/", "a").Duplicates)
+	r.start(claiming(s, store))
+	r.settled(birch)
+	require.Equal(t, rows("/", "a"), s.rows())
+}
+
 // A chunk that comes again knows the ids that it has claimed, whatever became of the
 // answer.
 func TestAChunkThatComesAgainIsNotItsOwnDuplicate(t *testing.T) {

@@ -6,20 +6,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
 
 const (
-	// windowConcurrency bounds the requests of one call at once.
-	windowConcurrency = 64
 	// askAgain is when it is worth asking for another's id again: asking is a
 	// consistent read, so that whoever waits for two seconds pays for eight.
 	askAgain = 250 * time.Millisecond
@@ -49,7 +45,7 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 		reservations[i].State = dedupe.InFlight // until it is known to be otherwise
 	}
 	err := s.do(ctx, func(ctx context.Context) error {
-		err := each(keys, func(i int) error {
+		err := dedupe.Each(len(keys), func(i int) error {
 			r, err := s.reserve(ctx, o, token, keys[i])
 			if err == nil {
 				reservations[i] = r
@@ -66,26 +62,6 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 		return nil, err
 	}
 	return reservations, nil
-}
-
-// each runs op for all keys, and begins nothing more after a failure.
-func each(keys []string, op func(i int) error) error {
-	var failed atomic.Bool
-	var group errgroup.Group
-	group.SetLimit(windowConcurrency)
-	for i := range keys {
-		if failed.Load() {
-			break
-		}
-		group.Go(func() error {
-			err := op(i)
-			if err != nil {
-				failed.Store(true)
-			}
-			return err
-		})
-	}
-	return group.Wait()
 }
 
 // giveUp releases what a call that failed had reserved, so that the next attempt

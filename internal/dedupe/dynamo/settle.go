@@ -113,9 +113,8 @@ func (s *Store) writeBatch(ctx context.Context, batch []types.WriteRequest) erro
 // commitOthers writes items that another may have by now, each on the condition
 // that it does not. now is when they were made.
 func (s *Store) commitOthers(ctx context.Context, o dedupe.Owner, items []item, now time.Time, lost *atomic.Int64) error {
-	keys := make([]string, len(items))
 	token := newToken(o)
-	return each(keys, func(i int) error {
+	return dedupe.Each(len(items), func(i int) error {
 		items[i][attrToken] = text(token) // tells an attempt whose answer was lost
 		out, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.o.Table, Item: items[i],
@@ -149,7 +148,7 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 }
 
 func (s *Store) release(ctx context.Context, o dedupe.Owner, keys []string) error {
-	return each(keys, func(i int) error {
+	return dedupe.Each(len(keys), func(i int) error {
 		s.held.take(o, keys[i], time.Time{})
 		out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &s.o.Table, Key: item{attrKey: text(keys[i])},

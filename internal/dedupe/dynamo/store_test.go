@@ -199,7 +199,7 @@ func TestAFailedWindowGivesUpWhatItHad(t *testing.T) {
 	_, err := s.Reserve(t.Context(), pages, anna, ids)
 	require.ErrorIs(t, err, dedupe.ErrUnavailable)
 	require.ErrorContains(t, err, "ThrottlingException")
-	require.LessOrEqual(t, f.Counts()["PutItem"], 40+windowConcurrency*maxAttempts, "bounded")
+	require.LessOrEqual(t, f.Counts()["PutItem"], 40+64*maxAttempts, "bounded")
 	f.Fail(nil)
 	for i, r := range reserve(t, s, boris, ids...) {
 		require.Equal(t, dedupe.New, r.State, ids[i])
