@@ -34,24 +34,23 @@ func (f *batch) claimIDs(i *insertion) verdict {
 		return again
 	}
 	*i = f.readable(*i)
-	for {
-		i.spans = ownRows(i.spans)
-		n := slices.IndexFunc(i.spans, func(s span) bool { return s.c.IDs != nil && !s.c.claim.done })
-		if n < 0 {
-			break
+	for n := 0; n < len(i.spans); {
+		c := i.spans[n].c
+		if c.IDs == nil || c.claim.done {
+			n++
+			continue
 		}
 		if v := f.pass(i, f.b.waits); v != again {
 			return v
 		}
-		c := i.spans[n].c
 		if err := f.claimChunk(c); err != nil {
 			f.w.o.Logger.Warn("cannot claim the ids of records that were accepted without; they are kept and claimed later",
 				"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "retry_in", f.b.waits.fail().String(), "error", err)
 			continue
 		}
 		f.b.waits.release()
-		f.dropOthers(c)
 	}
+	f.dropOthers(i)
 	if len(i.spans) == 0 {
 		return nothing
 	}
@@ -150,43 +149,31 @@ func (f *batch) commitClaims(scope dedupe.Scope, owner dedupe.Owner, entries []d
 	return err
 }
 
-// dropOthers settles the rows of a chunk that are not to be inserted.
-func (f *batch) dropOthers(c *held) {
-	if !slices.Contains(c.claim.others, true) {
-		return
-	}
-	var spans []span
-	for row, drop := range c.claim.others {
-		if drop {
-			spans = append(spans, span{c: c, from: row, to: row + 1})
-		}
-	}
-	c.dropped = len(spans)
-	f.w.metrics.repeated(f.b.topic, c.dropped)
-	f.done(spans)
-}
-
-// ownRows are the runs of rows that are to be inserted.
-func ownRows(spans []span) []span {
-	if !slices.ContainsFunc(spans, func(s span) bool { return s.c.dropped > 0 }) {
-		return spans
-	}
-	var own []span
-	for _, s := range spans {
-		if s.c.dropped == 0 {
+// dropOthers settles the rows of an insertion whose ids are others'.
+func (f *batch) dropOthers(i *insertion) {
+	var own, others []span
+	for _, s := range i.spans {
+		if s.c.IDs == nil {
 			own = append(own, s)
 			continue
 		}
 		for from := s.from; from < s.to; {
-			to := from
-			for to < s.to && !s.c.claim.others[to] {
+			to, drop := from+1, s.c.claim.others[from]
+			for to < s.to && s.c.claim.others[to] == drop {
 				to++
 			}
-			if to > from {
+			if drop {
+				others = append(others, s.part(from, to))
+				s.c.dropped += to - from
+			} else {
 				own = append(own, s.part(from, to))
 			}
-			from = to + 1
+			from = to
 		}
 	}
-	return own
+	if len(others) > 0 {
+		i.spans = own
+		f.w.metrics.repeated(f.b.topic, i.of(others...).rows())
+		f.done(others)
+	}
 }
