@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -46,10 +47,10 @@ type Cluster struct {
 
 // roles of the process n: the last one writes alone, so that there is one.
 func (c *Cluster) roles(n int) string {
-	switch {
-	case n == c.Processes-1:
+	switch n {
+	case c.Processes - 1:
 		return "ingest"
-	case n == 0:
+	case 0:
 		return "api,ingest,sweeper"
 	}
 	return "api,ingest"
@@ -223,7 +224,11 @@ func freePorts(n int) ([]int, error) {
 			return nil, fmt.Errorf("find a port: %w", err)
 		}
 		defer func() { _ = l.Close() }()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		at, err := netip.ParseAddrPort(l.Addr().String())
+		if err != nil {
+			return nil, fmt.Errorf("find a port: %w", err)
+		}
+		ports = append(ports, int(at.Port()))
 	}
 	return ports, nil
 }

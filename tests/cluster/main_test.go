@@ -53,9 +53,15 @@ func start(t *testing.T, nodes int, config map[string]string) *service {
 // process runs one with roles; its instance_id is name.
 func (s *service) process(name, roles string) *harness.Server {
 	s.t.Helper()
+	return s.processBy(strings.Join(s.nats.URLs(), ","), name, roles)
+}
+
+// processBy runs one that reaches NATS by other URLs.
+func (s *service) processBy(urls, name, roles string) *harness.Server {
+	s.t.Helper()
 	return harness.StartServer(s.t, harness.ServerOptions{
 		Bin: binaries.Dir(s.t), ClickHouse: s.clickhouse, Config: s.config, Env: []string{
-			"WH_INSTANCE_ID=" + name, "WH_ROLES=" + roles, "WH_MQ_BACKEND=nats", "WH_MQ_NATS_URLS=" + strings.Join(s.nats.URLs(), ","),
+			"WH_INSTANCE_ID=" + name, "WH_ROLES=" + roles, "WH_MQ_BACKEND=nats", "WH_MQ_NATS_URLS=" + urls,
 			fmt.Sprint("WH_MQ_NATS_PARTITIONS=", s.plan.Partitions), fmt.Sprint("WH_MQ_NATS_SHARDS=", s.plan.Shards),
 			"WH_COORD_BACKEND=nats", "WH_DEDUPE_PEBBLE_SINGLE_REPLICA=true", "WH_STREAM_ID_KEY=0123456789abcdef0123456789abcdef",
 			"WH_SERVER_SHUTDOWN_TIMEOUT=10s",
