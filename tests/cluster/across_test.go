@@ -24,6 +24,7 @@ func insert(t *testing.T, p *harness.Server, table, row string) {
 
 // Two processes answer, a third writes, and a client may talk to either of the two.
 func TestAcrossProcesses(t *testing.T) {
+	t.Parallel()
 	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"20ms"}}`})
 	s.clickhouse.Must(t, "CREATE TABLE pages (n UInt64, note String DEFAULT '') ENGINE = MergeTree ORDER BY n")
 	one, other := s.process("one", "api"), s.process("other", "api,sweeper")

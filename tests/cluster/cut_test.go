@@ -97,6 +97,7 @@ func (c *cable) hangUp() {
 // A process that is cut off from NATS keeps running, and learns of nothing: its shards
 // are another's, and when it is back it has some again. No row is lost or stored twice.
 func TestAProcessThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
 	s.clickhouse.Must(t, "CREATE TABLE load (id String, note String DEFAULT '') ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 10000")
 	api := s.process("api", "api")

@@ -19,6 +19,7 @@ import (
 
 // One command runs a cluster of everything, and a Ctrl-C ends all of it.
 func TestDevRunsACluster(t *testing.T) {
+	t.Parallel()
 	nats, err := natstest.Server()
 	require.NoError(t, err)
 	port := harness.FreePort(t)

@@ -25,6 +25,7 @@ func under(t *testing.T, load *harness.Load, what string) {
 // Processes and servers of NATS are killed and stopped in turn, under load: every row
 // that was answered is in the table, once, as the table drops what is inserted again.
 func TestRowsOutliveProcessesAndServers(t *testing.T) {
+	t.Parallel()
 	s := start(t, 3, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
 	s.clickhouse.Must(t, "CREATE TABLE load (id String, note String DEFAULT '') ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 10000")
 	api := []*harness.Server{s.process("api-0", "api"), s.process("api-1", "api,sweeper")}

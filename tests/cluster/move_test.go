@@ -16,6 +16,7 @@ import (
 // An installation on one machine moves to a cluster while clients write: they are sent
 // to the new processes, the old one drains its queue, and is stopped.
 func TestAnInstallationMovesToACluster(t *testing.T) {
+	t.Parallel()
 	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
 	harness.CreateLoadTable(t, s.clickhouse, "load")
 	old := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: s.clickhouse, Config: s.config})
