@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/insert"
@@ -37,6 +38,7 @@ func (a *App) adopt(ctx context.Context, _ map[tenant.ID]*settings.Snapshot) {
 	snapshots := a.registry.Snapshots()
 	failures := newFailures(a.logger)
 	a.windows.adopt(a.registry, snapshots)
+	a.rejections.adopt(a.registry, snapshots, time.Now())
 	a.forgetRemoved(snapshots)
 	moved := a.results.adopt(ctx, snapshots)
 	a.adoptPools(snapshots, failures)
@@ -181,7 +183,7 @@ func poolConfig(c settings.ClickHouse, source, password string) clickhouse.Confi
 func (a *App) tableSettings(id tenant.ID, table string) insert.TableSettings {
 	snapshot, err := a.registry.Get(id)
 	if err != nil {
-		return insert.TableSettings{Park: true}
+		return insert.TableSettings{Park: true, Waits: a.rejections.within(id, a.config.MQ.RejectedGrace, time.Now())}
 	}
 	flush := snapshot.Config.Flush(table)
 	return insert.TableSettings{

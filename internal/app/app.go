@@ -83,10 +83,12 @@ type App struct {
 	held     map[tenant.ID]bool
 	removed  map[tenant.ID]bool
 	windows  windows
-	limits   *limit.Limits
-	shares   shares
-	answers  *api.Answers
-	failures atomic.Pointer[failures] // of the last adoption
+	// rejections are those of tenants whose rows wait.
+	rejections rejections
+	limits     *limit.Limits
+	shares     shares
+	answers    *api.Answers
+	failures   atomic.Pointer[failures] // of the last adoption
 }
 
 // New builds the components. Nothing is dialled and no port is bound; the

@@ -60,8 +60,9 @@ type Settings struct {
 
 // MQ selects the queue.
 type MQ struct {
-	Backend string `json:"backend"`
-	NATS    MQNATS `json:"nats"`
+	Backend       string        `json:"backend"`
+	RejectedGrace time.Duration `json:"rejected_grace"`
+	NATS          MQNATS        `json:"nats"`
 }
 
 // MQNATS is an operator's NATS cluster, and what he made there.

@@ -22,6 +22,8 @@ var fields = []spec.Field{
 		Doc: "The name of this process in logs and leases; empty makes one up."},
 	{Key: "mq.backend", Env: "WH_MQ_BACKEND", Default: "embedded", OneOf: []string{"embedded", "nats"},
 		Doc: "The queue: embedded is a store in `data_dir`, of this process alone; nats is a NATS cluster that many processes share. See [nats-topology.md](nats-topology.md)."},
+	{Key: "mq.rejected_grace", Env: "WH_MQ_REJECTED_GRACE", Default: "1h", Min: "0s", Max: "8760h",
+		Doc: "How long rows of a tenant whose settings are rejected wait in the queue before they become dead letters, counted anew from each start."},
 	{Key: "mq.nats.urls", Env: "WH_MQ_NATS_URLS", Unset: "required with nats",
 		Doc: "Where the servers are, like `nats://host:4222`, or `tls://` for TLS; a list, or URLs separated by commas. Without credentials."},
 	{Key: "mq.nats.prefix", Env: "WH_MQ_NATS_PREFIX", Default: "wh", Min: "1", Max: "64",

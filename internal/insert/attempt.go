@@ -147,9 +147,9 @@ func (f *batch) pass(i *insertion, b *backoff) verdict {
 func (f *batch) withoutPool(err error, since time.Time) error {
 	s := f.w.o.Settings(f.b.topic.Tenant, f.b.topic.Table)
 	switch {
-	case !s.Served:
+	case !s.Served && !s.Waits:
 		err = errNotServed
-	case !s.Park || time.Since(since) < f.w.o.NoPoolGrace:
+	case s.Waits, !s.Park || time.Since(since) < f.w.o.NoPoolGrace:
 		f.failed(f.b.waits, clickhouse.ClassNoPool, err)
 		return nil
 	}

@@ -45,7 +45,10 @@ type TableSettings struct {
 	// Served says whether the tenant is served. Rows of one that is not are
 	// parked: there is no ClickHouse to write them to.
 	Served bool
-	Flush  Flush
+	// Waits says that rows of a tenant that is not served wait all the same: it
+	// may soon be again.
+	Waits bool
+	Flush Flush
 	// Park says whether refused rows become dead letters (dlq.enabled). When
 	// false they are kept and tried again for ever.
 	Park bool

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,4 +49,37 @@ func TestWorkerDropsNothingOfATenantThatIsGone(t *testing.T) {
 	back.Store(true)
 	r.settled(birch)
 	assert.Equal(t, 2000, len(s.rows())+len(r.letters(birch, "pages")), "each row is written or parked")
+}
+
+// A tenant that was rejected a moment ago keeps its rows in the queue; when the
+// grace is over they are parked.
+func TestRowsOfATenantThatMayComeBackWait(t *testing.T) {
+	t.Parallel()
+	s := &sink{name: "ch"}
+	var served, over atomic.Bool
+	var asked atomic.Int64
+	r := newRig(t).open()
+	r.start(func(o *insert.WorkerOptions) {
+		o.NoPoolGrace = time.Millisecond
+		o.Pool = func(tenant.ID) (insert.Inserter, error) {
+			if served.Load() {
+				return s, nil
+			}
+			asked.Add(1)
+			return nil, clickhouse.ErrNoPool
+		}
+		o.Settings = func(tenant.ID, string) insert.TableSettings {
+			return insert.TableSettings{Served: served.Load(), Park: true, Waits: !over.Load(), Flush: insert.Flush{MaxWait: time.Millisecond}}
+		}
+	})
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
+	waitFor(t, "several attempts", func() bool { return asked.Load() > 5 })
+	assert.Empty(t, r.letters(birch, "pages"))
+	served.Store(true)
+	r.settled(birch)
+	assert.Len(t, s.rows(), 10)
+	served.Store(false)
+	over.Store(true)
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(10, 20)))
+	waitFor(t, "the letters", func() bool { return len(r.letters(birch, "pages")) == 10 })
 }

@@ -100,7 +100,7 @@ func newIsolation(t *testing.T, seed uint64) *isolation {
 	}
 	passwords := filepath.Join(t.TempDir(), "passwords.json")
 	require.NoError(t, os.WriteFile(passwords, []byte(`{"s2":`+quoted(clickhousetest.SecuredPassword)+`}`), 0o600))
-	w.s = prepareNested(t, options{env: []string{"WH_CH_PASSWORD=", "WH_CH_PASSWORDS_FILE=" + passwords}}, nil)
+	w.s = prepareNested(t, options{env: []string{"WH_CH_PASSWORD=", "WH_CH_PASSWORDS_FILE=" + passwords, "WH_MQ_REJECTED_GRACE=0s"}}, nil)
 	// Two of them come later.
 	for _, m := range w.members {
 		if m.id == "acme-2" || m.id == "s3" {

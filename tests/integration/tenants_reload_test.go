@@ -71,6 +71,34 @@ func TestARejectedTenantsRowsAndStreams(t *testing.T) { outOfService(t, "tenant_
 
 func TestARemovedTenantsRowsAndStreams(t *testing.T) { outOfService(t, "tenant_removed") }
 
+// TestARejectedTenantsRowsWait: a mistyped key in a tenant's folder, put right a
+// moment later, moves none of its rows.
+func TestARejectedTenantsRowsWait(t *testing.T) {
+	t.Parallel()
+	a := own(t)
+	proxy := clickhousetest.NewFaultProxy(t, a.ch.HTTPAddr())
+	a.httpPort = proxy.Port()
+	s := nested(t, options{}, map[string]folder{"acme": a, "birch": own(t)})
+	proxy.Set(clickhousetest.ResetBeforeBody())
+	s.accept("pages", lines("queued", 5), from("acme")...)
+	mistyped := a
+	mistyped.broken = true
+	s.writeFolder("acme", mistyped)
+	require.Equal(t, http.StatusUnprocessableEntity, s.reloadTenant("acme").status)
+	proxy.Set(clickhousetest.Pass())
+	s.eventually(func() string {
+		return unless(len(s.logs.lines(`"class":"no_pool"`, `"tenant":"acme"`)) > 1, "no attempt while it is rejected")
+	})
+	state := s.tenantStates()["acme"]
+	assert.Equal(t, "rejected", state.State)
+	assert.Equal(t, 1, state.Queue.Pending)
+	assert.Zero(t, s.letterCount("acme"))
+	s.writeFolder("acme", a)
+	require.Equal(t, http.StatusOK, s.reload().status)
+	s.holds(a, 5)
+	assert.Zero(t, s.letterCount("acme"))
+}
+
 // outOfService takes a tenant out of service while its stream is open and rows
 // wait in its queue, and brings it back.
 func outOfService(t *testing.T, reason string) {
@@ -78,7 +106,7 @@ func outOfService(t *testing.T, reason string) {
 	a, b := own(t), own(t)
 	proxy := clickhousetest.NewFaultProxy(t, a.ch.HTTPAddr())
 	a.httpPort = proxy.Port()
-	s := nested(t, options{}, map[string]folder{"acme": a, "birch": b})
+	s := nested(t, options{env: []string{"WH_MQ_REJECTED_GRACE=0s"}}, map[string]folder{"acme": a, "birch": b})
 	stream, other := s.listen("pages", "", from("acme")...), s.listen("pages", "", from("birch")...)
 	s.accept("pages", lines("written", 2), from("acme")...)
 	stream.rows(2)
