@@ -100,11 +100,14 @@ func (s *Server) notReady(ctx context.Context) string {
 	return ""
 }
 
-// faults tells what is wrong with single tenants' queues, which is no reason to
-// send the others elsewhere.
+// faults tells what is wrong with single tenants' queues, or with what can be done
+// without, which is no reason to send anybody elsewhere.
 func (s *Server) faults() (warnings []string) {
+	if s.Advice != nil {
+		warnings = s.Advice()
+	}
 	if s.Faults == nil {
-		return nil
+		return warnings
 	}
 	for id, err := range s.Faults.Unavailable() {
 		warnings = append(warnings, fmt.Sprintf("the queue of tenant %s cannot be opened: %v", id, err))

@@ -96,7 +96,7 @@ type Streams interface {
 }
 
 // Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
-// Limits, Frontiers, Results, Lineage, Writes, MetricsPath, MaxBodyMemory,
+// Limits, Frontiers, Results, Lineage, Writes, Advice, MetricsPath, MaxBodyMemory,
 // Answers and Now.
 type Options struct {
 	Settings Settings
@@ -122,8 +122,10 @@ type Options struct {
 	// Results is nil when nothing is cached.
 	Results Results
 	// Lineage and Writes belong to Results.
-	Lineage    Lineage
-	Writes     Writes
+	Lineage Lineage
+	Writes  Writes
+	// Advice is what /readyz warns of beside the queue; nil is nothing.
+	Advice     func() []string
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer

@@ -348,6 +348,8 @@ func TestProbes(t *testing.T) {
 	rig := newRig(t, writerPolicy)
 	rig.loaded, rig.pending = false, map[tenant.ID]error{"0": errors.New("refused")}
 	rig.pings = map[string]error{"localhost:9000/default": errors.New("connection refused")}
+	var advice []string
+	rig.options.Advice = func() []string { return advice }
 	server := NewServer(rig.options)
 	web := httptest.NewServer(server)
 	t.Cleanup(web.Close)
@@ -380,6 +382,10 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, 200, a.status, "one tenant's trouble is no reason to send the others elsewhere")
 	require.Contains(t, a.body, "252 chunks lost, from 217 to 468")
 	require.Contains(t, a.body, "queue of tenant cedar cannot be opened: no folder")
+	advice = []string{"cache: away"}
+	a = send(t, "GET", web.URL+"/readyz", "")
+	require.Equal(t, 200, a.status, "what can be done without is no reason")
+	require.Contains(t, a.body, `"warnings":["cache: away",`)
 	server.BeginStop()
 	require.Equal(t, 503, send(t, "GET", web.URL+"/readyz", "").status)
 	require.Equal(t, "v1", send(t, "GET", web.URL+"/version", "").json(t)["version"])

@@ -194,7 +194,7 @@ func (a *App) buildAPI(o Options) {
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.queue, Streams: a.hub,
 		Inserts: a.watches, Letters: a.letters,
 		Auth: a.auth, Frontiers: a.newFrontiers(),
-		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits,
+		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits, Advice: a.advice,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
 		AccessLog:     o.Config.Log.Access,
 		MaxBodyMemory: a.shares.bodies, Answers: a.answers,

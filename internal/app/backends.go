@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/cache/layered"
 	localcache "github.com/wavehouse/wavehouse/internal/cache/local"
+	rediscache "github.com/wavehouse/wavehouse/internal/cache/redis"
 	"github.com/wavehouse/wavehouse/internal/config"
 	"github.com/wavehouse/wavehouse/internal/coord"
 	localcoord "github.com/wavehouse/wavehouse/internal/coord/local"
@@ -64,7 +67,7 @@ func openBackends(ctx context.Context, c *config.Config, history time.Duration, 
 	if err := remembers(b.queue, c.Dedupe.Lease); err != nil {
 		return b, err
 	}
-	results, err := localcache.New(localcache.Options{MaxBytes: c.Cache.Local.MaxBytes, Logger: component(logger, "cache"), Metrics: metrics})
+	results, err := openCache(c, component(logger, "cache"), metrics)
 	if err != nil {
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
@@ -138,6 +141,62 @@ func natsLink(n config.MQNATS) link.Options {
 			Enabled: n.TLS.Enabled, CAFile: n.TLS.CAFile, CertFile: n.TLS.CertFile, KeyFile: n.TLS.KeyFile, HandshakeFirst: n.TLS.HandshakeFirst,
 		},
 	}
+}
+
+// openCache makes the cache and asks nobody yet.
+func openCache(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (cache.Cache, error) {
+	if c.Cache.Backend != "redis" {
+		return localcache.New(localcache.Options{MaxBytes: c.Cache.Local.MaxBytes, Logger: logger, Metrics: metrics})
+	}
+	member, err := member(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	r := c.Cache.Redis
+	shared, err := rediscache.New(rediscache.Options{
+		Mode: rediscache.Mode(r.Mode), Addresses: r.Addrs, Master: r.Master,
+		Username: r.Username, Password: r.Password.Reveal(),
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword.Reveal(),
+		DB: r.DB, Prefix: r.Prefix, OpTimeout: r.OpTimeout, Absence: r.Absence, Member: member,
+		TLS: rediscache.TLS(r.TLS), Logger: logger, Metrics: metrics,
+	})
+	if err != nil || c.MQ.Backend != "nats" {
+		return shared, err // whose processes do not tell each other of writes
+	}
+	near, err := localcache.New(localcache.Options{MaxBytes: nearBytes, Logger: logger, Metrics: metrics})
+	if err != nil {
+		return nil, err
+	}
+	return layered.New(near, shared), nil
+}
+
+// nearBytes bounds the cache of this process before a shared one.
+const nearBytes = 16 << 20
+
+// member names this process so that it has the same name after a restart: whoever
+// has the lock of the data directory.
+func member(dataDir string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("name this process: %w", err)
+	}
+	dir, err := filepath.Abs(dataDir)
+	if err != nil {
+		return "", fmt.Errorf("name this process: %w", err)
+	}
+	return host + ":" + dir, nil
+}
+
+// advice is what does not work of the backends and keeps no request from being
+// answered.
+func (b *backends) advice() []string {
+	var all []string
+	if c, ok := b.cache.(interface{ Status() error }); ok {
+		if err := c.Status(); err != nil {
+			all = append(all, "cache: "+err.Error())
+		}
+	}
+	return all
 }
 
 // openDedupe makes the store of seen ids and asks nobody yet.

@@ -58,10 +58,10 @@ type Ticket struct {
 	Key Key
 	// Seen counts what this process invalidated before the ticket was taken.
 	Seen uint64
-	// Store is for a store that processes share: what it knew then. It is zero
+	// Store is for a store that processes share: what it knew then. It has no Life
 	// when the store was out of reach.
 	Store Moment
-	// Taken is when, where Store is zero.
+	// Taken is when, where the store was out of reach.
 	Taken time.Time
 }
 
@@ -71,6 +71,8 @@ type Moment struct {
 	Epoch, Life string
 	// Count is how many invalidations they knew.
 	Count int64
+	// Own counts those of this process.
+	Own uint64
 }
 
 // Leader is a Cache through which processes ask a question once.

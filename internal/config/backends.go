@@ -1,44 +1,15 @@
 package config
 
 import (
+	"net"
 	"slices"
 	"strings"
 )
 
-// missing lists the backends that can be named but are not part of this version,
-// by the section of their own keys: "<layer>.<backend>".
-var missing = []string{"cache.redis"}
-
-// unused is something that was set for a backend. what names it and its place.
-type unused struct{ what, section string }
-
-// sectionOf finds the section of a backend that this version lacks in which
-// name, a key or a section in dots, lies; "" for none.
-func sectionOf(name string) string {
-	for _, section := range missing {
-		if name == section || strings.HasPrefix(name, section+".") {
-			return section
-		}
-	}
-	return ""
-}
-
-// envSection turns a variable's name to the section that it would lie in:
-// WH_MQ_NATS_URL to mq.nats.url.
-func envSection(name string) string {
-	return strings.Join(strings.SplitN(strings.ToLower(strings.TrimPrefix(name, "WH_")), "_", 3), ".")
-}
-
-// backends refuses what this version does not have, and the combinations of
-// roles and backends that cannot work, naming the key to change.
+// backends refuses combinations of roles and backends that cannot work, naming the
+// key to change.
 func (l *loader) backends() {
 	c := l.config
-	for _, section := range missing {
-		layer, backend, _ := strings.Cut(section, ".")
-		if f, _ := l.keys.Lookup(layer + ".backend"); l.selected(section) {
-			l.faultf("%s: this version has no %s backend yet; use %s", f.Key, backend, f.Default)
-		}
-	}
 	api, ingest, sweeper := c.HasRole(RoleAPI), c.HasRole(RoleIngest), c.HasRole(RoleSweeper)
 	nats := c.MQ.Backend == "nats"
 	if !nats && (!api || !ingest || !sweeper) {
@@ -62,8 +33,42 @@ func (l *loader) backends() {
 	if nats && api && c.Stream.IDKey == "" {
 		l.warnf("stream.id_key is not set: where several processes serve requests, a client that comes back to another is told of a gap in its stream")
 	}
+	l.redis()
 	l.dedupe(nats)
 	l.unusedSections()
+}
+
+// redis holds the keys of the shared cache against each other.
+func (l *loader) redis() {
+	r := l.config.Cache.Redis
+	if l.config.Cache.Backend != "redis" {
+		return
+	}
+	if len(r.Addrs) == 0 {
+		l.faultf("cache.redis.addrs: required; name one address of the server as host:port, or some of the cluster or the sentinels")
+	}
+	for _, addr := range r.Addrs {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			l.faultf("cache.redis.addrs: %q is not host:port", addr)
+		}
+	}
+	switch {
+	case r.Mode == "standalone" && len(r.Addrs) > 1:
+		l.faultf("cache.redis.addrs: standalone is one server; name one address, or set cache.redis.mode to cluster or sentinel")
+	case r.Mode == "sentinel" && r.Master == "":
+		l.faultf("cache.redis.master: required with sentinels; name the primary as they do")
+	case r.Mode == "cluster" && r.DB != 0:
+		l.faultf("cache.redis.db: a cluster has database 0 only")
+	}
+	if (r.TLS.CertFile == "") != (r.TLS.KeyFile == "") {
+		l.faultf("cache.redis.tls: cert_file and key_file go together")
+	}
+	if !r.TLS.Enabled && (r.TLS.CAFile != "" || r.TLS.CertFile != "" || r.TLS.ServerName != "") {
+		l.warnf("cache.redis.tls.enabled is false: the other keys of cache.redis.tls are not used")
+	}
+	if !printable(r.Prefix) || strings.ContainsAny(r.Prefix, "{}*?[]") {
+		l.faultf("cache.redis.prefix: want printable ASCII characters without spaces, braces or any of *?[]")
+	}
 }
 
 // dedupe holds the store of seen ids against the queue: ids that several
@@ -102,13 +107,10 @@ func (l *loader) ofBackend(key string) bool {
 // unusedSections warns of settings beside another backend than the selected.
 func (l *loader) unusedSections() {
 	for _, f := range l.keys {
-		if l.ofBackend(f.Key) && l.keys.Text(l.config, f.Key) != l.keys.Text(Default(), f.Key) {
-			l.unused = append(l.unused, unused{f.Key, f.Key[:strings.LastIndex(f.Key, ".")]})
-		}
-	}
-	for _, u := range l.unused {
-		if layer, _, _ := strings.Cut(u.section, "."); !l.selected(u.section) {
-			l.warnf("%s is not used: %s.backend is %q", u.what, layer, l.keys.Text(l.config, layer+".backend"))
+		section := f.Key[:max(0, strings.LastIndex(f.Key, "."))]
+		if l.ofBackend(f.Key) && !l.selected(section) && l.keys.Text(l.config, f.Key) != l.keys.Text(Default(), f.Key) {
+			layer, _, _ := strings.Cut(section, ".")
+			l.warnf("%s is not used: %s.backend is %q", f.Key, layer, l.keys.Text(l.config, layer+".backend"))
 		}
 	}
 }

@@ -8,13 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestBackendsThisVersionLacks(t *testing.T) {
+func TestBackendsThatNobodyHas(t *testing.T) {
 	inDir(t)
-	for env, want := range map[string]string{
-		"WH_CACHE_BACKEND=redis": "cache.backend: this version has no redis backend yet; use local",
-	} {
-		assert.Contains(t, faultsOf(t, []string{dirSet, env}, nil), want)
-	}
 	assert.Equal(t, []string{`WH_MQ_BACKEND: "kafka" is not one of embedded, nats`},
 		faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=kafka"}, nil))
 }
@@ -57,19 +52,45 @@ func TestFaultsOfRolesAreNamedTogether(t *testing.T) {
 
 func TestSectionsOfOtherBackendsWarn(t *testing.T) {
 	inDir(t)
-	write(t, "config.yaml", "mq:\n  nats:\n    urls: [a, b]\n  backend: embedded\ncache: {redis: {addr: x}}\n")
+	write(t, "config.yaml", "mq:\n  nats:\n    urls: [a, b]\n  backend: embedded\ncache: {redis: {addrs: [x:1]}}\n")
 	_, warnings, err := Load([]string{dirSet, "WH_DEDUPE_DYNAMODB_TABLE=t", "WH_COORD_NATS_BUCKET=u"}, nil)
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{
 		`mq.nats.urls is not used: mq.backend is "embedded"`,
-		`config.yaml:5: cache.redis is not used: cache.backend is "local"`,
+		`cache.redis.addrs is not used: cache.backend is "local"`,
 		`dedupe.dynamodb.table is not used: dedupe.backend is "pebble"`,
 		`coord.nats.bucket is not used: coord.backend is "local"`,
 	}, warnings)
 
-	_, warnings, _ = Load([]string{dirSet, "WH_CACHE_LOCAL_MAX_BYTES=8MiB", "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDR=x"}, nil)
+	_, warnings, _ = Load([]string{dirSet, "WH_CACHE_LOCAL_MAX_BYTES=8MiB", "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=x:1"}, nil)
 	assert.Contains(t, warnings, `cache.local.max_bytes is not used: cache.backend is "redis"`)
-	assert.NotContains(t, warnings, `WH_CACHE_REDIS_ADDR is not used: cache.backend is "redis"`)
+}
+
+func TestTheSharedCacheIsHeldAgainstItself(t *testing.T) {
+	inDir(t)
+	for env, want := range map[string]string{
+		"":                             "cache.redis.addrs: required; name one address of the server as host:port, or some of the cluster or the sentinels",
+		"WH_CACHE_REDIS_ADDRS=cache":   `cache.redis.addrs: "cache" is not host:port`,
+		"WH_CACHE_REDIS_ADDRS=a:1,b:1": "cache.redis.addrs: standalone is one server; name one address, or set cache.redis.mode to cluster or sentinel",
+		"WH_CACHE_REDIS_ADDRS=a:1 WH_CACHE_REDIS_MODE=sentinel":                    "cache.redis.master: required with sentinels; name the primary as they do",
+		"WH_CACHE_REDIS_ADDRS=a:1 WH_CACHE_REDIS_MODE=cluster WH_CACHE_REDIS_DB=2": "cache.redis.db: a cluster has database 0 only",
+		"WH_CACHE_REDIS_ADDRS=a:1 WH_CACHE_REDIS_TLS_CERT_FILE=x":                  "cache.redis.tls: cert_file and key_file go together",
+		"WH_CACHE_REDIS_ADDRS=a:1 WH_CACHE_REDIS_PREFIX={a}":                       "cache.redis.prefix: want printable ASCII characters without spaces, braces or any of *?[]",
+	} {
+		assert.Equal(t, []string{want}, faultsOf(t, append(strings.Fields(env), dirSet, "WH_CACHE_BACKEND=redis"), nil), env)
+	}
+	secret := write(t, "secret", "of-redis\n")
+	c, warnings, err := Load([]string{
+		dirSet, "WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=a:1,b:2", "WH_CACHE_REDIS_MODE=sentinel", "WH_CACHE_REDIS_MASTER=m",
+		"WH_CACHE_REDIS_PASSWORD_FILE=" + secret, "WH_CACHE_REDIS_TLS_CA_FILE=ca.pem",
+	}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"cache.redis.tls.enabled is false: the other keys of cache.redis.tls are not used"}, warnings)
+	assert.Equal(t, []string{"a:1", "b:2"}, c.Cache.Redis.Addrs)
+	assert.Equal(t, "of-redis", c.Cache.Redis.Password.Reveal())
+	for _, s := range c.Effective() {
+		assert.NotContains(t, s.Value, "of-redis")
+	}
 }
 
 func TestTheStoreOfIdsIsHeldAgainstTheQueue(t *testing.T) {

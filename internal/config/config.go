@@ -94,6 +94,7 @@ type MQNATSTLS struct {
 type Cache struct {
 	Backend string     `json:"backend"`
 	Local   CacheLocal `json:"local"`
+	Redis   CacheRedis `json:"redis"`
 }
 
 // CacheLocal is the cache inside the process.
@@ -105,6 +106,31 @@ type CacheLocal struct {
 type Limits struct {
 	Memory  int64 `json:"memory"`  // 0 is what its container has
 	Answers int64 `json:"answers"` // 0 is a part of Memory
+}
+
+// CacheRedis is the cache that processes share.
+type CacheRedis struct {
+	Mode             string        `json:"mode"`
+	Addrs            []string      `json:"addrs"`
+	Master           string        `json:"master"` // the primary's name at the sentinels
+	Username         string        `json:"username"`
+	Password         Secret        `json:"password"`
+	SentinelUsername string        `json:"sentinel_username"`
+	SentinelPassword Secret        `json:"sentinel_password"`
+	DB               int           `json:"db"`
+	Prefix           string        `json:"prefix"`
+	OpTimeout        time.Duration `json:"op_timeout"`
+	Absence          time.Duration `json:"absence"`
+	TLS              CacheRedisTLS `json:"tls"`
+}
+
+// CacheRedisTLS secures the connections.
+type CacheRedisTLS struct {
+	Enabled    bool   `json:"enabled"`
+	CAFile     string `json:"ca_file"`
+	CertFile   string `json:"cert_file"`
+	KeyFile    string `json:"key_file"`
+	ServerName string `json:"server_name"`
 }
 
 // Dedupe selects the store of seen ids.

@@ -77,10 +77,6 @@ func (l *loader) entry(path, name string, at, value *yaml.Node) {
 		l.section(path, name+".", value)
 		return
 	}
-	if section := sectionOf(name); section != "" {
-		l.unused = append(l.unused, unused{place(path, name, at), section})
-		return
-	}
 	if _, ok := l.keys.Lookup(name); !ok {
 		l.faultf("%s: unknown key%s", place(path, name, at), nearest.Hint(name, l.keyNames()))
 		return

@@ -53,7 +53,6 @@ type source struct {
 type loader struct {
 	config   *Config
 	keys     spec.Of[Config]
-	unused   []unused
 	faults   []string
 	warnings []string
 }
@@ -179,10 +178,6 @@ func readBounded(path string) ([]byte, error) {
 }
 
 func (l *loader) unboundVariable(name, value string, known []string) {
-	if section := sectionOf(envSection(name)); section != "" {
-		l.unused = append(l.unused, unused{name, section})
-		return
-	}
 	hint := nearest.Hint(name, known)
 	if serviceLink(name, value) {
 		hint = "; it looks like a Kubernetes service link: set enableServiceLinks: false on the pod, or give the service another name"

@@ -91,7 +91,7 @@ func (f Field) parse(v reflect.Value, text string) (err error) {
 
 func list(text string) []string {
 	if text == "" {
-		return []string{}
+		return nil
 	}
 	items := strings.Split(text, ",")
 	for i := range items {

@@ -114,7 +114,7 @@ func New(o Options) (*Cache, error) {
 		o: o, client: client, scripts: newScripts(), pending: newPending(), versions: cache.NewVersions(),
 		breaker: breaker{logger: o.Logger}, life: newLife(),
 	}
-	c.fleet.known = map[string]time.Time{}
+	c.fleet.known = map[string]sighting{}
 	c.metrics = newMetrics(o.Metrics, c)
 	return c, nil
 }
@@ -128,9 +128,9 @@ func newLife() string {
 // name returns one that was never used.
 func (c *Cache) name() string { return c.life + strconv.FormatUint(c.names.Add(1), 36) }
 
-func (c *Cache) tag(id tenant.ID) string         { return "{" + c.o.Prefix + string(id) + "}" }
+func (c *Cache) tag(id tenant.ID) string         { return "{" + c.o.Prefix + ":" + string(id) + "}" }
 func (c *Cache) versionsKey(id tenant.ID) string { return c.tag(id) + "v" }
-func (c *Cache) fleetKey() string                { return c.o.Prefix + "fleet" }
+func (c *Cache) fleetKey() string                { return c.o.Prefix + ":fleet" }
 
 func (c *Cache) entryKeys(key cache.Key, epoch string) (entry, lock string) {
 	sum := base64.RawURLEncoding.EncodeToString(key.Sum[:])
@@ -172,7 +172,7 @@ const (
 
 // look looks a key up; with lock, its arguments, for someone who is about to ask.
 func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Value, cache.Ticket, string) {
-	ticket := cache.Ticket{Key: key, Seen: c.versions.Now()}
+	ticket := cache.Ticket{Key: key, Store: cache.Moment{Own: c.versions.Now()}}
 	epoch, ok := c.epoch(ctx)
 	if !ok {
 		ticket.Taken = time.Now()
@@ -190,11 +190,12 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 		if err != nil {
 			return err
 		}
-		ticket.Store, found, state, err = readLookup(answer)
+		at, value, lock, err := readLookup(answer)
+		ticket.Store.Life, ticket.Store.Count, found, state = at.Life, at.Count, value, lock
 		return err
 	})
 	if err != nil {
-		ticket.Store, ticket.Taken = cache.Moment{}, time.Now()
+		ticket.Store.Life, ticket.Taken = "", time.Now()
 		return nil, ticket, lockFree
 	}
 	ticket.Store.Epoch = epoch
@@ -235,7 +236,7 @@ func readLookup(answer any) (at cache.Moment, value, lock string, err error) {
 // this process's writes only, and of questions that are not old.
 func (c *Cache) Current(ctx context.Context, ticket cache.Ticket, tables []string) bool {
 	id := ticket.Key.Tenant
-	if !c.versions.Current(id, ticket.Seen, tables) {
+	if !c.versions.Current(id, ticket.Store.Own, tables) {
 		return false
 	}
 	if ticket.Store.Life == "" {
@@ -424,7 +425,7 @@ func (c *Cache) redeliver(ctx context.Context) bool {
 // fleet; the others wait for one that could not.
 func (c *Cache) Close(ctx context.Context) error {
 	if !c.breaker.open.Load() && (c.pending.empty() || c.redeliver(ctx)) && c.fleet.told() {
-		_ = c.ask(ctx, "leave")
+		_ = c.ask(ctx, "leave", time.Now())
 	}
 	if err := c.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {
 		return fmt.Errorf("close the connections to Redis: %w", err)

@@ -21,7 +21,7 @@ import (
 // machine may be busy.
 func quick() redis.Options {
 	return redis.Options{
-		Mode: redis.Standalone, Prefix: "wh:", OpTimeout: 2 * time.Second, Member: "one", Absence: time.Hour,
+		Mode: redis.Standalone, Prefix: "wh", OpTimeout: 2 * time.Second, Member: "one", Absence: time.Hour,
 		Timing: redis.Timing{Lease: 10 * time.Second, Grace: time.Nanosecond, Lock: time.Second},
 	}
 }
@@ -38,10 +38,11 @@ func open(t testing.TB, o redis.Options) *redis.Cache {
 
 // path is a way to a server that can be cut.
 type path struct {
-	addr, to string
+	addr string
 
 	out   atomic.Bool
 	mu    sync.Mutex
+	to    string
 	conns map[net.Conn]bool
 }
 
@@ -69,7 +70,10 @@ func newPath(t testing.TB, to string) *path {
 }
 
 func (p *path) carry(in net.Conn) {
-	out, err := net.Dial("tcp", p.to)
+	p.mu.Lock()
+	to := p.to
+	p.mu.Unlock()
+	out, err := net.Dial("tcp", to)
 	if err != nil || p.out.Load() {
 		_ = in.Close()
 		if out != nil {
@@ -113,6 +117,13 @@ func (p *path) cut(out bool) {
 			_ = c.Close()
 		}
 	}
+}
+
+// lead has new connections go elsewhere. Those that are open stay.
+func (p *path) lead(to string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.to = to
 }
 
 // conform runs the suite; each cache has the server's data for itself.

@@ -30,14 +30,20 @@ type fleet struct {
 
 	mu    sync.Mutex // guards what follows
 	clock clock
-	// history and life are those of the store when it answered last.
-	history, life string
+	// history is that of the store when it answered last.
+	history string
 	// ends is when the lease that was asked for last is over for everyone, at the
 	// latest; former the same for the lease in another history.
 	ends, former time.Time
 	grace        time.Time
-	known        map[string]time.Time // the others, and when each was seen last
+	known        map[string]sighting // the others
 	absent       []string
+}
+
+// sighting is when another process was seen last, and in which life of the fleet.
+type sighting struct {
+	life string
+	at   time.Time
 }
 
 // trust is good until its end.
@@ -101,11 +107,12 @@ func (c *Cache) pollLocked(ctx context.Context) error {
 	}()
 	if !f.told() {
 		// A renewal says how late it may be carried out, by the server's clock.
-		if err := c.ask(ctx, "look"); err != nil {
+		if err := c.ask(ctx, "look", time.Now()); err != nil {
 			return err
 		}
 	}
-	return c.ask(ctx, c.renewal())
+	now := time.Now()
+	return c.ask(ctx, c.renewal(now), now)
 }
 
 // told reports whether the server's time is known.
@@ -117,14 +124,14 @@ func (f *fleet) told() bool {
 
 // renewal decides whether to renew, and takes note of the lease before it is asked
 // for: who adds to what is pending, and looks at its end then, sees it.
-func (c *Cache) renewal() string {
+func (c *Cache) renewal(now time.Time) string {
 	f := &c.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !c.pending.empty() {
 		return "look"
 	}
-	f.ends = time.Now().Add(lateness*c.o.OpTimeout + c.o.Timing.Lease + slack)
+	f.ends = now.Add(lateness*c.o.OpTimeout + c.o.Timing.Lease + slack)
 	return "renew"
 }
 
@@ -166,10 +173,10 @@ func readReport(answer any) (r report, err error) {
 	return r, nil
 }
 
-// ask has the script of the fleet run.
-func (c *Cache) ask(ctx context.Context, what string) error {
+// ask has the script of the fleet run, as of the time that is given: it is too late
+// a little after that.
+func (c *Cache) ask(ctx context.Context, what string, sent time.Time) error {
 	f := &c.fleet
-	sent := time.Now()
 	var deadline int64
 	f.mu.Lock()
 	if f.clock.server > 0 {
@@ -209,27 +216,20 @@ func (c *Cache) learn(r report, sent time.Time, what string) {
 		f.former = f.ends // of a renewal that went to the other server
 		f.history = r.history
 	}
-	if r.life == f.life {
-		// Who is not there any more has left, or was given up.
-		f.known = map[string]time.Time{}
-	}
-	f.life = r.life
 	f.absent = nil
 	for name, absent := range r.members {
 		if absent {
 			f.absent = append(f.absent, name)
 		}
-		if _, known := f.known[name]; !absent || !known {
-			f.known[name] = now
-		}
+		f.known[name] = sighting{r.life, now}
 	}
 	for name, seen := range maps.Clone(f.known) {
-		if _, there := r.members[name]; there {
-			continue
-		}
-		if now.Sub(seen) > c.o.Absence {
-			delete(f.known, name)
-		} else {
+		_, there := r.members[name]
+		switch {
+		case there:
+		case seen.life == r.life || now.Sub(seen.at) > c.o.Absence:
+			delete(f.known, name) // it left, or was given up
+		default:
 			f.absent = append(f.absent, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -34,7 +35,7 @@ type Options struct {
 	// SentinelUsername and SentinelPassword are for the sentinels themselves.
 	SentinelUsername, SentinelPassword string
 	DB                                 int
-	// Prefix begins every key.
+	// Prefix and a colon begin every key.
 	Prefix string
 	TLS    TLS
 	// OpTimeout bounds an operation; zero is 100 ms.
@@ -92,8 +93,16 @@ func (o *Options) complete() {
 // dialTimeout bounds a connection's start, which operations do not wait for.
 const dialTimeout = 2 * time.Second
 
+// silent keeps the client's own lines from the standard error output: what fails
+// is in the errors of operations.
+type silent struct{}
+
+// Printf writes nothing.
+func (silent) Printf(context.Context, string, ...any) {}
+
 // client makes the client. It dials nothing yet.
 func (o *Options) client() (goredis.UniversalClient, error) {
+	goredis.SetLogger(silent{})
 	secured, err := o.TLS.config()
 	if err != nil {
 		return nil, err

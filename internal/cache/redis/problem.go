@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // refusals are replies that will not change by asking again at once: they open
@@ -23,6 +25,8 @@ var refusals = [...]struct{ reply, means string }{
 	{"ERR invalid password", "the password is wrong: see cache.redis.password"},
 	{"ERR AUTH", "the server knows no password: leave cache.redis.password empty"},
 	{"NOPERM", "the user lacks permissions: see the ACL rule in docs/redis.md"},
+	{"ERR ACL failure in script", "the user lacks permissions: see the ACL rule in docs/redis.md"},
+	{"ERR The user executing the script can't run this command", "the user lacks permissions: see the ACL rule in docs/redis.md"},
 	{"LOADING", "the server is loading its data"},
 	{"MASTERDOWN", "the server is a replica that has lost its primary"},
 	{"MISCONF", "the server refuses writes since it cannot save: see its log"},
@@ -50,11 +54,14 @@ func refused(err error) string {
 // problem is the error for people: what it means, and the server's own words.
 func problem(err error) error {
 	var network net.Error
+	var reply goredis.Error
 	switch means := refused(err); {
 	case means != "":
 		return fmt.Errorf("%s (%w)", means, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return fmt.Errorf("the server does not answer in time: %w", err)
+	case errors.As(err, &reply):
+		return fmt.Errorf("the server refuses: %w", err)
 	}
 	return fmt.Errorf("the server cannot be reached: %w", err)
 }

@@ -164,15 +164,23 @@ func (s *Six) Addrs() []string { return addrs(s.Nodes[:]) }
 // Owner is the primary of a key.
 func (s *Six) Owner(t testing.TB, key string) *Server {
 	t.Helper()
-	slot, _ := s.Nodes[0].Do(t, "CLUSTER", "KEYSLOT", key).(int64)
 	for _, n := range s.Nodes {
+		slot, err := n.client.ClusterKeySlot(context.Background(), key).Result()
+		if err != nil {
+			continue
+		}
 		answer, err := n.client.Do(context.Background(), "CLUSTER", "SLOTS").Slice()
 		if err != nil {
 			continue
 		}
 		for _, r := range answer {
 			shard, _ := r.([]any)
-			if len(shard) < 3 || slot < shard[0].(int64) || slot > shard[1].(int64) {
+			if len(shard) < 3 {
+				continue
+			}
+			first, _ := shard[0].(int64)
+			last, _ := shard[1].(int64)
+			if slot < first || slot > last {
 				continue
 			}
 			owner, _ := shard[2].([]any)
@@ -183,8 +191,29 @@ func (s *Six) Owner(t testing.TB, key string) *Server {
 			}
 		}
 	}
-	t.Fatalf("nobody owns slot %d", slot)
+	t.Fatalf("nobody owns the slot of %q", key)
 	return nil
+}
+
+// Move moves the slot of a key, with what is in it, from one primary to another.
+func (s *Six) Move(t testing.TB, key string, from, to *Server) {
+	t.Helper()
+	slot := from.Do(t, "CLUSTER", "KEYSLOT", key)
+	source, target := from.Do(t, "CLUSTER", "MYID"), to.Do(t, "CLUSTER", "MYID")
+	to.Do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
+	from.Do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+	for {
+		keys, _ := from.Do(t, "CLUSTER", "GETKEYSINSLOT", slot, 10).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, k := range keys {
+			from.Do(t, "MIGRATE", "127.0.0.1", to.Port, k, 0, 5000, "REPLACE")
+		}
+	}
+	for _, n := range []*Server{to, from, s.Nodes[0], s.Nodes[1], s.Nodes[2]} {
+		n.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
+	}
 }
 
 func addrs(servers []*Server) (all []string) {
