@@ -7,9 +7,10 @@ LDFLAGS   := -s -w -X main.version=$(VERSION)
 # An environment of its own for the tests: nothing a shell exports may leak in.
 TEST_ENV  := env -u WH_CONFIG -u WH_SETTINGS_DIR -u WH_DATA_DIR
 TIMEOUT   ?= 15m
+DURATION  ?= 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster build deps test test-unit test-integration test-e2e test-sdk coverage lint fuzz bench bench-compare generate clean
+.PHONY: help run cluster build deps test test-unit test-integration test-e2e test-sdk coverage lint torture fuzz bench bench-compare generate clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ test-sdk: ## The TypeScript SDK
 
 lint: ## golangci-lint, as .golangci.yml says
 	@./scripts/lint.sh
+
+torture: build ## Break everything under load for DURATION (10m), and account for every row
+	$(TEST_ENV) $(GO) test -count=1 -timeout 0 -v ./tests/integration/torture -run 'TestTorture$$' -args -torture.for=$(DURATION)
 
 fuzz: ## Each fuzz target for 10 seconds
 	@./scripts/fuzz.sh

@@ -218,7 +218,7 @@ func (i *inspector) ledgerOf(t tenant.ID, letters bool) (ledger.Condition, error
 	}
 	path := ledgerPath(i.acks, t)
 	c, err := ledger.Inspect(path)
-	if err != nil || !c.Found || c.Readable && c.Damaged == 0 {
+	if err != nil || !c.Found || c.Whole() {
 		return c, err
 	}
 	d := mq.Damage{Tenant: t, Store: mq.StoreAcknowledgments, Found: i.o.Now(), Detail: "chunks that were written may be written again"}
@@ -228,7 +228,7 @@ func (i *inspector) ledgerOf(t tenant.ID, letters bool) (ledger.Condition, error
 	}
 	d.Files = []mq.DamagedFile{{File: path, Copy: copied}}
 	i.log.Error("the record of what was written is damaged: chunks may be written again", "tenant", t, "file", path,
-		"copy", copied, "damaged_records", c.Damaged, "beginning_whole", c.Readable)
+		"copy", copied, "damaged_records", c.Damaged, "bytes_cut", c.Cut, "beginning_whole", c.Readable)
 	i.add(ingestStream(t), d)
 	return c, nil
 }

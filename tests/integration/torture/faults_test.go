@@ -52,6 +52,8 @@ func (r *rig) events() []event {
 		{"connections to ClickHouse reset", r.proxy.Cut},
 		{"ClickHouse killed", func() { r.clickhouse.Kill(); r.clickhouse.Start(r.t) }},
 		{"settings rewritten", r.rewriteSettings},
+		{"server killed, a file damaged", func() { r.server.Kill(); r.damageFile(true); r.start() }},
+		{"a file damaged in use", func() { r.damageFile(false) }},
 	}
 	r.rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list

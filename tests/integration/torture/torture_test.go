@@ -48,23 +48,32 @@ func TestTorture(t *testing.T) {
 // replays the dead letters, and accounts again.
 func (r *rig) round(seed uint64, lasting time.Duration, followers []*follower) {
 	r.disruptions = 0
+	before := r.told()
 	r.load = startLoad(r.current, r.tables, seed)
 	r.torment(time.Now().Add(lasting))
 	r.load.end()
 	r.say("repaired after %d disruptions; answers: %s", r.disruptions, r.load.statusText())
 	assert.Empty(r.t, r.load.complaints)
 	r.drained()
-	answered := 0
+	told := r.told()
+	answered, missing := 0, map[string]int{}
 	for _, tb := range r.tables {
 		y := r.account(tb)
 		r.judge(tb, y)
 		answered += y.answered
-		if !tb.picky {
+		missing[tb.tenant] += y.missing
+		if !tb.picky && told[tb.tenant].forgotten == before[tb.tenant].forgotten {
 			// At most one INSERT of a table and column set is under way at a time.
 			assert.LessOrEqual(r.t, y.inserts, columnSets*r.disruptions, "%s: INSERTs that were repeated", tb)
 		}
 	}
 	require.NotZero(r.t, answered)
+	for tenant, n := range missing {
+		now, was := told[tenant], before[tenant]
+		chunks, letters := now.chunks-was.chunks, now.letters-was.letters
+		r.say("%s: %d rows missing; told are %d chunks and %d dead letters that damaged files lost", tenant, n, chunks, letters)
+		assert.LessOrEqual(r.t, n, chunks*maxChunkRows+letters, "rows of %s that nobody told are lost", tenant)
+	}
 	for _, f := range followers {
 		harness.Eventually(r.t, 60*time.Second, func() error { return f.account(f.table.answeredRows()) })
 		r.say("%s", f.text())

@@ -123,9 +123,15 @@ type Condition struct {
 	Found, Readable bool
 	// Damaged counts records that are not whole and are followed by others.
 	Damaged int
+	// Cut counts bytes at the end that are not whole.
+	Cut int
 	// whole is how many bytes are good.
 	whole int
 }
+
+// Whole reports whether nothing but the last record can be missing, as when a
+// write was cut short.
+func (c *Condition) Whole() bool { return c.Readable && c.Damaged == 0 && c.Cut <= recordSize }
 
 // Inspect reads the ledger at path and changes nothing.
 func Inspect(path string) (Condition, error) {
@@ -163,6 +169,7 @@ func parse(data []byte) (c Condition) {
 		c.Above = c.Above.Add(Range{lo, hi})
 	}
 	c.Above, c.Floor = c.Above.advance(c.Floor)
+	c.Cut = len(data) - c.whole
 	return c
 }
 
