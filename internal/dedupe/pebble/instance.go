@@ -2,9 +2,11 @@ package pebble
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -52,6 +54,8 @@ func (in *instance) open(dir string) (err error) {
 		FormatMajorVersion: pebble.FormatNewest, MaxOpenFiles: 256,
 		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
 			in.logger.Error("the store of seen ids: background work failed", "error", err)
+		}, DataCorruption: func(info pebble.DataCorruptionInfo) {
+			in.logger.Error("the store of seen ids is damaged on disk: ids in this file are not answered for", "file", info.Path)
 		}},
 	}
 	for i := range options.Levels {
@@ -129,12 +133,21 @@ func (in *instance) judge(err error) error {
 	case in.isBroken():
 		return in.gone()
 	case err != nil:
-		return fmt.Errorf("%w: %w", dedupe.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", dedupe.ErrUnavailable, brief(err))
 	}
 	return nil
 }
 
-func (in *instance) gone() error { return fmt.Errorf("%w: %w", dedupe.ErrUnavailable, in.cause) }
+// brief cuts off what Pebble adds to the line that says what is damaged.
+func brief(err error) error {
+	line, _, more := strings.Cut(err.Error(), "\n")
+	if !more {
+		return err
+	}
+	return errors.New(strings.TrimSpace(line))
+}
+
+func (in *instance) gone() error { return fmt.Errorf("%w: %w", dedupe.ErrUnavailable, brief(in.cause)) }
 
 // fatal is the instance's logger. What Pebble calls fatal does not return:
 // Pebble does not expect it to.

@@ -51,7 +51,7 @@ func (s *Store) open(former *instance, lock io.Closer) {
 	}
 	switch {
 	case err != nil:
-		s.fault = fmt.Errorf("%w: open %s: %w", dedupe.ErrUnavailable, s.o.Dir, err)
+		s.fault = fmt.Errorf("%w: open %s: %w", dedupe.ErrUnavailable, s.o.Dir, brief(err))
 		s.o.Logger.Error("cannot open the store of seen ids", "dir", s.o.Dir, "error", err, "retry_after", s.o.OpenInterval)
 	default:
 		s.instance = in
