@@ -3,6 +3,7 @@ package mqtest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -378,10 +379,12 @@ func batches(t *testing.T, s Store) {
 	require.Equal(t, want, noted())
 	in, c = consume(t, b)
 	require.Len(t, in.await(t, 7), 7)
-	require.NoError(t, c.Ack(in.list()[4]))
+	// Tenants are delivered beside each other.
+	own := slices.DeleteFunc(in.list(), func(d mq.Delivery) bool { return d.Chunk().Tenant != "birch" })
+	require.NoError(t, c.Ack(own[4]))
 	want[2].Settled = true
 	require.Equal(t, want, noted(), "its chunk is acknowledged, so it was written")
-	require.NoError(t, c.Ack(in.list()[:4]...))
+	require.NoError(t, c.Ack(own[:4]...))
 	require.Equal(t, []mq.Batch{second}, noted())
 	b = reopen(t, s, b)
 	require.Equal(t, []mq.Batch{second}, noted())
