@@ -64,7 +64,7 @@ func TestAcrossProcesses(t *testing.T) {
 			}
 			return nil
 		})
-		a := one.Ops(t, http.MethodPost, "/v1/ops/query", `{"sql":"ALTER TABLE pages DELETE WHERE n = 5 SETTINGS mutations_sync = 1"}`)
+		a := one.Ops(t, http.MethodPost, "/v1/ops/query", `{"sql":"ALTER TABLE pages DELETE WHERE n = 5 SETTINGS mutations_sync = 1","write":true}`)
 		require.Equal(t, http.StatusOK, a.Status, a.Body)
 		harness.Eventually(t, patience, func() error {
 			if body, _ := ask(other); body != `[{"k":5}]` {
