@@ -32,9 +32,10 @@ type watch struct {
 	// wake asks for a verification soon.
 	wake chan struct{}
 	// ok is whether the last one found all that is required; told is what it
-	// found, so that the log says it once.
-	ok   atomic.Bool
-	told string
+	// found, so that the log says it once, and passing what may heal of it.
+	ok      atomic.Bool
+	told    []string
+	passing map[string]bool
 	// ackWait and window are the shortest of the cluster, in nanoseconds.
 	ackWait, window atomic.Int64
 }
@@ -117,27 +118,37 @@ func (w *watch) verify(ctx context.Context) (*topology.Report, error) {
 	return report, nil
 }
 
-// tell logs what is found when it is not what was found before.
+// tell logs what is found when it is not what was found before. What may heal by
+// itself counts once it was found twice.
 func (w *watch) tell(r *topology.Report) {
-	var lines []string
+	var found []topology.Finding
+	passing := map[string]bool{}
 	for _, f := range r.Findings {
-		if !f.Transient {
-			lines = append(lines, f.String())
+		if f.Transient {
+			passing[f.String()] = true
+		}
+		if !f.Transient || w.passing[f.String()] {
+			found = append(found, f)
 		}
 	}
-	text := strings.Join(lines, "\n")
-	if text == w.told {
+	w.passing = passing
+	told := make([]string, 0, len(found))
+	for _, f := range found {
+		told = append(told, f.String())
+	}
+	slices.Sort(told)
+	if slices.Equal(told, w.told) {
 		return
 	}
-	w.told = text
-	for _, f := range r.Findings {
+	w.told = told
+	for _, f := range found {
 		if f.Required {
 			w.b.log.Error("the NATS cluster is not as it must be", "where", f.Where, "finding", f.What)
 		} else {
 			w.b.log.Warn("the NATS cluster is not as is recommended", "where", f.Where, "finding", f.What)
 		}
 	}
-	if text == "" {
+	if len(found) == 0 {
 		w.b.log.Info("the NATS cluster is as it must be")
 	}
 }

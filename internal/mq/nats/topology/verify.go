@@ -277,7 +277,7 @@ func silence(m *jetstream.StreamSourceInfo) string {
 	case m.Error != nil:
 		return ": " + m.Error.Error()
 	}
-	return fmt.Sprintf(": it heard nothing for %s", m.Active)
+	return fmt.Sprintf(": it heard nothing for %s", mirrorAttached)
 }
 
 // leftOver finds partitions beyond those configured, which nobody writes.
