@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -20,6 +21,9 @@ func (a *App) adoptDedupe(ctx context.Context, snapshots map[tenant.ID]*settings
 	}
 	ctx, cancel := context.WithTimeout(ctx, budgetTimeout) // opening it waits for room on the disk
 	defer cancel()
+	if store, ok := a.dedupe.(dedupe.Budgeted); ok {
+		store.SetBudgets(idBudgets(snapshots))
+	}
 	err := a.dedupe.Want(ctx, len(need) > 0)
 	if err == nil {
 		return
@@ -42,4 +46,14 @@ func (a *App) warnOfRetentions() {
 				"tenant", id, "retention", d.Retention, "duplicate_window", window)
 		}
 	}
+}
+
+// idBudgets are what the ids of each tenant may take.
+func idBudgets(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]dedupe.Budget {
+	budgets := make(map[tenant.ID]dedupe.Budget, len(snapshots))
+	for id, snapshot := range snapshots {
+		d := snapshot.Config.Dedupe
+		budgets[id] = dedupe.Budget{Bytes: d.MaxBytes, Forget: d.WhenFull == settings.DedupeForget}
+	}
+	return budgets
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -15,6 +16,25 @@ import (
 // ErrUnavailable says that the store cannot answer. Whether it did what was asked is
 // not known: a reservation that was made lapses by itself.
 var ErrUnavailable = errors.New("the store of seen ids is unavailable")
+
+// ErrFull says that a tenant's ids fill its budget: the new ones of the call are not
+// reserved, nor anything else of it. It wraps ErrUnavailable.
+var ErrFull = fmt.Errorf("%w: the tenant's ids fill their budget", ErrUnavailable)
+
+// Budget bounds what a tenant's ids take.
+type Budget struct {
+	// Bytes are of keys and values, about; 0 is no bound.
+	Bytes int64
+	// Forget forgets the oldest ids instead of refusing new ones.
+	Forget bool
+}
+
+// Budgeted is a store that holds each tenant to a budget. One that is paid by use has
+// none.
+type Budgeted interface {
+	// SetBudgets replaces the budgets; a tenant that is left out has none.
+	SetBudgets(budgets map[tenant.ID]Budget)
+}
 
 const (
 	// MaxWindow bounds the ids of one call.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -17,6 +18,7 @@ const (
 	CodeOutcomeUnknown = "queue.outcome_unknown"
 	CodeCanceled       = "request.canceled"
 	CodeDedupeDown     = "dedupe.unavailable"
+	CodeDedupeFull     = "dedupe.full"
 	CodeInFlight       = "dedupe.in_flight"
 	CodeKeyInFlight    = "idempotency.in_flight"
 	CodeKeyReused      = "idempotency.key_reused"
@@ -78,6 +80,12 @@ func CanceledError(cause error) *Error {
 
 // dedupeDownError answers when it cannot be known whether an id was seen.
 func dedupeDownError(err error) *Error {
+	if errors.Is(err, dedupe.ErrFull) {
+		return &Error{
+			Code: CodeDedupeFull, Message: "the tenant's seen ids fill their budget",
+			RetryAfter: retryFull, Retryable: true, Err: err,
+		}
+	}
 	return &Error{Code: CodeDedupeDown, Message: "the store of seen ids is not available", RetryAfter: retryDown, Retryable: true, Err: err}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
@@ -145,7 +146,7 @@ func (s *session) reserve(ctx context.Context, records []int) (inFlight []int, a
 	// known.
 	found, err := s.g.o.Dedupe.Reserve(context.WithoutCancel(ctx), s.ids.scope, s.ids.owner, w.ids(records))
 	switch {
-	case err != nil && s.r.IDs.Defer:
+	case err != nil && s.r.IDs.Defer && !errors.Is(err, dedupe.ErrFull):
 		s.publishDeferred(ctx, records)
 		return nil, 0
 	case err != nil:

@@ -81,9 +81,19 @@ type Dedupe struct {
 	RequireID bool          `json:"require_id"`
 	Retention time.Duration `json:"retention"` // 0 is for ever
 	// WhenUnavailable is Refuse or Defer.
-	WhenUnavailable string                 `json:"when_unavailable"`
-	Tables          map[string]DedupeTable `json:"tables"`
+	WhenUnavailable string `json:"when_unavailable"`
+	// MaxBytes is of the tenant's ids, 0 for no bound, and WhenFull one of the
+	// constants below.
+	MaxBytes int64                  `json:"max_bytes"`
+	WhenFull string                 `json:"when_full"`
+	Tables   map[string]DedupeTable `json:"tables"`
 }
+
+// What becomes of ids when there is no room for more.
+const (
+	DedupeRefuse = "refuse"
+	DedupeForget = "forget_oldest"
+)
 
 // DedupeTable overrides Dedupe for one table; nil is inherited.
 type DedupeTable struct {

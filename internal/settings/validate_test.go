@@ -34,7 +34,7 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 			"query_timeout": 1.5, "max_open_conns": 3, "headers": {"X-Route": "a"},
 			"tls": {"enabled": true, "ca_file": "ca", "cert_file": "c", "key_file": "k", "server_name": "s"}},
 		"auth": {"role_claim": "app.role", "issuer": "i", "audience": "a", "tenant_claim": ["https://x/y.z"], "subject_claim": "user.id", "require_exp": true, "max_token_age": "12h"},
-		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "when_unavailable": "defer", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
+		"dedupe": {"id_field": "id", "require_id": true, "retention": "7d", "when_unavailable": "defer", "max_bytes": "1GiB", "when_full": "forget_oldest", "tables": {"t": {"enabled": false, "id_field": "x", "require_id": false, "retention": "0"}}},
 		"dlq": {"enabled": false, "tables": {"t": {"enabled": true}}},
 		"ingest": {"flush": {"max_rows": 5, "max_bytes": "1MiB", "max_wait": "20ms"},
 			"limits": {"rows_per_second": 100, "bytes_per_second": "1MiB", "burst": 500},
@@ -55,8 +55,8 @@ func TestEveryConfigKeyIsRead(t *testing.T) {
 	assert.Equal(t, Auth{
 		RoleClaim: "app.role", Issuer: "i", Audience: "a", TenantClaim: `"https://x/y.z"`, SubjectClaim: "user.id", RequireExp: true, MaxTokenAge: 12 * time.Hour,
 	}, c.Auth)
-	assert.Equal(t, Dedupe{IDField: "x", Retention: 0, WhenUnavailable: Defer}, c.DedupeFor("t"))
-	assert.Equal(t, Dedupe{IDField: "id", RequireID: true, Retention: 168 * time.Hour, WhenUnavailable: Defer}, c.DedupeFor("other"))
+	assert.Equal(t, Dedupe{IDField: "x", Retention: 0, WhenUnavailable: Defer, MaxBytes: 1 << 30, WhenFull: DedupeForget}, c.DedupeFor("t"))
+	assert.Equal(t, Dedupe{IDField: "id", RequireID: true, Retention: 168 * time.Hour, WhenUnavailable: Defer, MaxBytes: 1 << 30, WhenFull: DedupeForget}, c.DedupeFor("other"))
 	assert.True(t, c.DLQEnabled("t"))
 	assert.False(t, c.DLQEnabled("other"))
 	assert.Equal(t, Flush{MaxRows: 7, MaxBytes: 2048, MaxWait: time.Minute}, c.Flush("t"))

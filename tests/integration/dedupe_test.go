@@ -284,3 +284,36 @@ func TestDedupeClaimLeftByACrash(t *testing.T) {
 	assert.Equal(t, 2, counts.Results[0].Index)
 	s.stored("pages", 1)
 }
+
+// A tenant whose ids fill their budget is told so, and what is known is still known.
+func TestSeenIdsHaveABudget(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{config: map[string]string{"dedupe": `{"enabled":true,"max_bytes":"4KiB"}`}}, pagesTable)
+	n := 0
+	for ; n < 1000; n++ {
+		a := s.ingest("pages", event(fmt.Sprint("id-", n), "/1"))
+		if a.status != http.StatusOK {
+			p := refused(t, a, http.StatusServiceUnavailable, "dedupe.full")
+			require.True(t, p.Retryable)
+			require.Equal(t, "30", a.header.Get("Retry-After"))
+			break
+		}
+	}
+	require.Greater(t, n, 10)
+	require.Less(t, n, 100)
+	s.once(s.ingest("pages", event("id-0", "/2")), `{"duplicate":true}`)
+	require.Contains(t, s.do(http.MethodGet, "/metrics", "").body,
+		`wavehouse_ingest_rows_total{code="dedupe.full",result="failed",table="pages",tenant="0"} 1`)
+
+	s.o.config["dedupe"] = `{"enabled":true,"max_bytes":"4KiB","when_full":"forget_oldest"}`
+	s.writeSettings()
+	require.Equal(t, http.StatusOK, s.reload().status)
+	for i := range 200 {
+		s.eventually(func() string {
+			a := s.ingest("pages", event(fmt.Sprint("more-", i), "/1"))
+			return unless(a.status == http.StatusOK, a.body)
+		})
+	}
+	s.once(s.ingest("pages", event("more-199", "/2")), `{"duplicate":true}`)
+	s.once(s.ingest("pages", event("id-0", "/3")), `{"ok":true}`)
+}

@@ -19,7 +19,7 @@ func (s *Store) closeIdle() error {
 	lock := s.takeDown()
 	s.opening = make(chan struct{}) // calls wait for the end, and open it again
 	s.mu.Unlock()
-	err := shut(in, lock)
+	err := s.shut(in, lock)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.opening)
@@ -33,6 +33,15 @@ func (s *Store) takeDown() io.Closer {
 	lock := s.lock
 	s.instance, s.lock = nil, nil
 	return lock
+}
+
+// shut keeps what is counted, and closes the files of an instance that nobody uses.
+func (s *Store) shut(in *instance, lock io.Closer) error {
+	if in != nil && !in.isBroken() {
+		// What is not kept is counted again by the next sweep.
+		_ = in.guarded(func() error { return s.count.keep(in) })
+	}
+	return shut(in, lock)
 }
 
 // shut closes the files of an instance that nobody uses.
@@ -70,7 +79,7 @@ func (s *Store) Close(ctx context.Context) error {
 	lock := s.takeDown()
 	s.mu.Unlock()
 	done := make(chan error, 1)
-	go func() { done <- shut(in, lock) }()
+	go func() { done <- s.shut(in, lock) }()
 	select {
 	case err := <-done:
 		return err

@@ -10,10 +10,12 @@ import (
 
 // An entry on disk is a byte that says what it is, the time until which it
 // holds in milliseconds since 1970 (0 for ever), and then the owner of a reservation
-// or the value of a committed id.
+// or the time of the commit in milliseconds and the value of a committed id. One
+// that an earlier version committed has no such time, and counts as the oldest.
 const (
 	kindReserved  = 'c'
-	kindCommitted = 'd'
+	kindCommitted = 'e'
+	kindUndated   = 'd'
 	entryHead     = 9
 )
 
@@ -22,6 +24,7 @@ type entry struct {
 	kind  byte
 	until int64
 	owner dedupe.Owner
+	made  int64
 	value []byte
 }
 
@@ -35,8 +38,10 @@ func parseEntry(b []byte) (entry, error) {
 	switch rest := b[entryHead:]; {
 	case e.kind == kindReserved && len(rest) == len(e.owner):
 		copy(e.owner[:], rest)
-	case e.kind == kindCommitted:
-		e.value = rest
+	case e.kind == kindUndated:
+		e.kind, e.value = kindCommitted, rest
+	case e.kind == kindCommitted && len(rest) >= 8:
+		e.made, e.value = int64(binary.BigEndian.Uint64(rest)), rest[8:]
 	default:
 		return entry{}, errEntry
 	}
@@ -48,7 +53,7 @@ func (e entry) append(dst []byte) []byte {
 	if e.kind == kindReserved {
 		return append(dst, e.owner[:]...)
 	}
-	return append(dst, e.value...)
+	return append(binary.BigEndian.AppendUint64(dst, uint64(e.made)), e.value...)
 }
 
 // over reports whether the entry is as if it were not there.

@@ -3,9 +3,9 @@ package pebble
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	lapsed, swept prometheus.Counter
-	sweep         prometheus.Histogram
-	size          prometheus.Gauge
+	lapsed, swept, forgotten prometheus.Counter
+	sweep                    prometheus.Histogram
+	size                     prometheus.Gauge
 }
 
 func newMetrics(reg prometheus.Registerer, open func() bool) *metrics {
@@ -16,6 +16,9 @@ func newMetrics(reg prometheus.Registerer, open func() bool) *metrics {
 		swept: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_swept_ids_total", Help: "Ids and reservations removed because their time was over.",
 		}),
+		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "wavehouse_dedupe_forgotten_ids_total", Help: "Ids that were forgotten early, because their tenant's filled its budget.",
+		}),
 		sweep: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_dedupe_sweep_seconds", Help: "Time that a sweep of the store of seen ids took.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 8),
@@ -25,7 +28,7 @@ func newMetrics(reg prometheus.Registerer, open func() bool) *metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.lapsed, m.swept, m.sweep, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		reg.MustRegister(m.lapsed, m.swept, m.forgotten, m.sweep, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_dedupe_store_open", Help: "1 while the store of seen ids is open.",
 		}, func() float64 {
 			if open() {

@@ -43,6 +43,9 @@ func (s *Store) open(former *instance, lock io.Closer) {
 	if err == nil {
 		err = in.openGuarded(s.o.Dir)
 	}
+	if err == nil {
+		err = in.guarded(func() error { return s.count.load(in) })
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lock, s.tried, s.fault = lock, time.Now(), nil

@@ -9,13 +9,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // Reserve implements dedupe.Reserver.
 func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) ([]dedupe.Reservation, error) {
 	reservations := make([]dedupe.Reservation, len(ids))
 	keys := keysOf(scope, ids)
-	err := s.do(ctx, func(in *instance) error { return s.reserve(in, o, keys, reservations) })
+	err := s.do(ctx, func(in *instance) error { return s.reserve(in, scope.Tenant, o, keys, reservations) })
 	if err != nil {
 		return nil, err // reservations may still be written to
 	}
@@ -26,7 +27,7 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 // Asking costs a look into memory.
 const retryAfter = 20 * time.Millisecond
 
-func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, reservations []dedupe.Reservation) error {
+func (s *Store) reserve(in *instance, t tenant.ID, o dedupe.Owner, keys []string, reservations []dedupe.Reservation) error {
 	got, h := in.busy.reserve(keys)
 	defer in.busy.free(got, h)
 	mine := make(map[string]bool, len(got))
@@ -38,7 +39,7 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, reservation
 	batch := in.db.NewBatch()
 	defer func() { _ = batch.Close() }()
 	inFlight := dedupe.Reservation{State: dedupe.InFlight, RetryAfter: retryAfter}
-	lapsed := 0
+	lapsed, added := 0, int64(0)
 	for i, key := range keys {
 		if !mine[key] {
 			reservations[i] = inFlight
@@ -56,13 +57,27 @@ func (s *Store) reserve(in *instance, o dedupe.Owner, keys []string, reservation
 			continue
 		case found && known.kind == kindReserved:
 			lapsed++
+		case !found && added == 0 && !s.count.admits(t):
+			return dedupe.ErrFull
+		}
+		if !found {
+			added += sizeOf(key, nil)
 		}
 		if err := batch.Set([]byte(key), reservation, nil); err != nil {
 			return err
 		}
 	}
 	s.metrics.lapsed.Add(float64(lapsed))
-	return in.apply(batch)
+	if err := in.apply(batch); err != nil {
+		return err
+	}
+	s.count.add(t, added)
+	return nil
+}
+
+// sizeOf is what an id takes, about.
+func sizeOf[K string | []byte](key K, value []byte) int64 {
+	return int64(len(key)+len(value)) + idBytes
 }
 
 // Commit implements dedupe.Reserver.
@@ -74,7 +89,7 @@ func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, 
 	}
 	lost := 0
 	err := s.do(ctx, func(in *instance) error {
-		n, err := s.commit(in, o, keys, entries, retention)
+		n, err := s.commit(in, scope.Tenant, o, keys, entries, retention)
 		lost = n
 		return err
 	})
@@ -84,12 +99,13 @@ func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, 
 	return lost, nil
 }
 
-func (s *Store) commit(in *instance, o dedupe.Owner, keys []string, entries []dedupe.Entry, retention time.Duration) (lost int, err error) {
+func (s *Store) commit(in *instance, t tenant.ID, o dedupe.Owner, keys []string, entries []dedupe.Entry, retention time.Duration) (lost int, err error) {
 	got, h := in.busy.settle(keys)
 	defer in.busy.free(got, h)
 	now := s.o.Now()
 	batch := in.db.NewBatch()
 	defer func() { _ = batch.Close() }()
+	added := int64(0)
 	for i, key := range keys {
 		known, found, err := in.get(key)
 		if err != nil {
@@ -99,12 +115,19 @@ func (s *Store) commit(in *instance, o dedupe.Owner, keys []string, entries []de
 			lost++
 			continue
 		}
-		e := entry{kind: kindCommitted, until: until(now, retention), value: entries[i].Value}
+		if added += sizeOf(key, entries[i].Value); found {
+			added -= sizeOf(key, known.value)
+		}
+		e := entry{kind: kindCommitted, until: until(now, retention), made: now.UnixMilli(), value: entries[i].Value}
 		if err := batch.Set([]byte(key), e.append(nil), nil); err != nil {
 			return 0, err
 		}
 	}
-	return lost, in.apply(batch)
+	if err := in.apply(batch); err != nil {
+		return lost, err
+	}
+	s.count.add(t, added)
+	return lost, nil
 }
 
 // Release implements dedupe.Reserver.
@@ -115,6 +138,7 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 		defer in.busy.free(got, h)
 		batch := in.db.NewBatch()
 		defer func() { _ = batch.Close() }()
+		freed := int64(0)
 		for _, key := range got {
 			known, found, err := in.get(key)
 			if err != nil {
@@ -124,9 +148,14 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 				if err := batch.Delete([]byte(key), nil); err != nil {
 					return err
 				}
+				freed += sizeOf(key, nil)
 			}
 		}
-		return in.apply(batch)
+		if err := in.apply(batch); err != nil {
+			return err
+		}
+		s.count.add(scope.Tenant, -freed)
+		return nil
 	})
 }
 

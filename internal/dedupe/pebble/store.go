@@ -73,6 +73,7 @@ func (o Options) withDefaults() Options {
 type Store struct {
 	o       Options
 	metrics *metrics
+	count   *count
 
 	mu       sync.Mutex
 	instance *instance
@@ -86,12 +87,15 @@ type Store struct {
 	givenUp  int
 }
 
-var _ dedupe.Store = (*Store)(nil)
+var (
+	_ dedupe.Store    = (*Store)(nil)
+	_ dedupe.Budgeted = (*Store)(nil)
+)
 
 // New builds a Store and touches no file.
 func New(o Options) *Store {
 	o = o.withDefaults()
-	s := &Store{o: o}
+	s := &Store{o: o, count: newCount()}
 	s.metrics = newMetrics(o.Metrics, s.isOpen)
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // sweepStep is how many keys are looked at, and kept from commits, at once.
@@ -31,6 +33,9 @@ func (s *Store) Run(ctx context.Context) error {
 			}
 			s.retry(ctx)
 			s.measure(ctx)
+			s.forgetSome(ctx)
+		case <-s.count.crowded:
+			s.forgetSome(ctx)
 		case <-sweep.C:
 			if !s.isOpen() {
 				continue
@@ -39,6 +44,15 @@ func (s *Store) Run(ctx context.Context) error {
 				s.o.Logger.Warn("sweep of seen ids was cut short; it is done again later", "removed", n, "error", err)
 			}
 		}
+	}
+}
+
+func (s *Store) forgetSome(ctx context.Context) {
+	if !s.isOpen() {
+		return
+	}
+	if err := s.forget(ctx); err != nil {
+		s.o.Logger.Warn("cannot forget old ids; it is tried again", "error", err)
 	}
 }
 
@@ -55,7 +69,7 @@ func (s *Store) retry(ctx context.Context) {
 	}
 }
 
-// measure notes the size of the files.
+// measure notes the size of the files, and in them what the tenants' ids take.
 func (s *Store) measure(ctx context.Context) {
 	if !s.isOpen() {
 		return
@@ -63,7 +77,7 @@ func (s *Store) measure(ctx context.Context) {
 	var size uint64
 	if err := s.do(ctx, func(in *instance) error {
 		size = in.db.Metrics().DiskSpaceUsage()
-		return nil
+		return s.count.keep(in)
 	}); err == nil {
 		s.metrics.size.Set(float64(size))
 	}
@@ -77,12 +91,23 @@ func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 		s.metrics.swept.Add(float64(removed))
 		s.metrics.sweep.Observe(time.Since(start).Seconds())
 	}()
-	var next []byte
-	for ctx.Err() == nil {
+	found := map[tenant.ID]int64{}
+	ids := &pebble.IterOptions{UpperBound: []byte{countVersion}}
+	removed, err = s.remove(ctx, ids, func(e entry) bool { return e.over(s.o.Now()) }, found)
+	if err == nil {
+		s.count.set(found)
+	}
+	return removed, err
+}
+
+// remove removes the entries of a range that are gone, and says how many. found, if
+// any, counts those that are kept.
+func (s *Store) remove(ctx context.Context, span *pebble.IterOptions, gone func(entry) bool, found map[tenant.ID]int64) (removed int, err error) {
+	for next := span.LowerBound; ctx.Err() == nil; {
 		var n int
 		var after []byte
 		if err := s.do(ctx, func(in *instance) (err error) {
-			n, after, err = s.sweepFrom(in, next)
+			n, after, err = s.removeFrom(in, &pebble.IterOptions{LowerBound: next, UpperBound: span.UpperBound}, gone, found)
 			return err
 		}); err != nil {
 			return removed, err
@@ -95,49 +120,61 @@ func (s *Store) Sweep(ctx context.Context) (removed int, err error) {
 	return removed, ctx.Err()
 }
 
-// sweepFrom looks at one chunk of keys and returns where the next begins, nil
+// removeFrom looks at one chunk of keys and returns where the next begins, nil
 // at the end.
-func (s *Store) sweepFrom(in *instance, from []byte) (removed int, next []byte, err error) {
-	over, next, err := s.over(in, from)
-	if err != nil || len(over) == 0 {
+func (s *Store) removeFrom(in *instance, span *pebble.IterOptions, gone func(entry) bool, found map[tenant.ID]int64) (removed int, next []byte, err error) {
+	keys, next, err := look(in, span, gone, found)
+	if err != nil || len(keys) == 0 {
 		return 0, next, err
 	}
-	got, h := in.busy.idle(over)
+	got, h := in.busy.idle(keys)
 	defer in.busy.free(got, h)
 	batch := in.db.NewBatch()
 	defer func() { _ = batch.Close() }()
-	now := s.o.Now()
+	freed := map[tenant.ID]int64{}
 	for _, key := range got {
 		// Again: it may have been reserved since.
-		if e, found, err := in.get(key); err != nil || !found || !e.over(now) {
+		e, found, err := in.get(key)
+		if err != nil || !found || !gone(e) {
 			continue
 		}
 		if err := batch.Delete([]byte(key), nil); err != nil {
 			return 0, nil, err
 		}
+		freed[tenantOf([]byte(key))] += sizeOf(key, e.value)
 	}
 	removed = int(batch.Count())
 	if removed == 0 {
 		return 0, next, nil
 	}
-	// Not synced: what comes back after a crash is over then too.
-	return removed, next, batch.Commit(pebble.NoSync)
+	// Not synced: what comes back after a crash goes again.
+	if err := batch.Commit(pebble.NoSync); err != nil {
+		return 0, nil, err
+	}
+	for t, n := range freed {
+		s.count.add(t, -n)
+	}
+	return removed, next, nil
 }
 
-func (s *Store) over(in *instance, from []byte) (over []string, next []byte, err error) {
-	it, err := in.db.NewIter(&pebble.IterOptions{LowerBound: from})
+func look(in *instance, span *pebble.IterOptions, gone func(entry) bool, found map[tenant.ID]int64) (keys []string, next []byte, err error) {
+	it, err := in.db.NewIter(span)
 	if err != nil {
 		return nil, nil, err
 	}
-	now, seen := s.o.Now(), 0
+	seen := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if seen++; seen > sweepStep {
 			next = append([]byte(nil), it.Key()...)
 			break
 		}
-		if e, err := parseEntry(it.Value()); err == nil && e.over(now) {
-			over = append(over, string(it.Key()))
+		e, err := parseEntry(it.Value())
+		switch {
+		case err == nil && gone(e):
+			keys = append(keys, string(it.Key()))
+		case found != nil:
+			found[tenantOf(it.Key())] += sizeOf(it.Key(), e.value)
 		}
 	}
-	return over, next, errors.Join(it.Error(), it.Close())
+	return keys, next, errors.Join(it.Error(), it.Close())
 }
