@@ -23,6 +23,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/coord/natskv"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dynamo"
+	natsids "github.com/wavehouse/wavehouse/internal/dedupe/natskv"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded"
@@ -72,7 +73,7 @@ func openBackends(ctx context.Context, c *config.Config, history time.Duration, 
 		return b, fmt.Errorf("make the cache: %w", err)
 	}
 	b.cache = results
-	ids, err := openDedupe(c, component(logger, "dedupe"), metrics)
+	ids, err := b.openDedupe(ctx, c, component(logger, "dedupe"), metrics)
 	if err != nil {
 		return b, err
 	}
@@ -199,13 +200,24 @@ func (b *backends) advice() []string {
 	return all
 }
 
-// openDedupe makes the store of seen ids and asks nobody yet.
-func openDedupe(c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (dedupe.Store, error) {
+// openDedupe makes the store of seen ids, and connects to where it is in the cluster
+// of the queue.
+func (b *backends) openDedupe(ctx context.Context, c *config.Config, logger *slog.Logger, metrics prometheus.Registerer) (dedupe.Store, error) {
 	if d := c.Dedupe.DynamoDB; c.Dedupe.Backend == "dynamodb" {
-		return dynamo.New(context.Background(), dynamo.Options{
+		return dynamo.New(ctx, dynamo.Options{
 			Table: d.Table, Region: d.Region, Endpoint: d.Endpoint, CreateTable: d.CreateTable,
 			Lease: c.Dedupe.Lease, Logger: logger, Metrics: metrics,
 		})
+	}
+	if c.Dedupe.Backend == "nats" {
+		ctx, cancel := context.WithTimeout(ctx, c.MQ.NATS.TopologyWait)
+		defer cancel()
+		nc, err := link.Dial(ctx, natsLink(c.MQ.NATS), "wavehouse-dedupe", logger, link.Handlers{})
+		if err != nil {
+			return nil, fmt.Errorf("open the bucket of seen ids: %w", err)
+		}
+		b.closers = append(b.closers, func(context.Context) error { nc.Close(); return nil })
+		return natsids.New(nc, natsids.Options{Bucket: c.Dedupe.NATS.Bucket, Lease: c.Dedupe.Lease, Logger: logger, Metrics: metrics})
 	}
 	return pebble.New(pebble.Options{
 		Dir: filepath.Join(c.DataDir, "pebble"), Lease: c.Dedupe.Lease, Logger: logger, Metrics: metrics,

@@ -29,7 +29,7 @@ type owner struct {
 }
 
 var owners = []owner{
-	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv", "internal/notice/nats"},
+	{"github.com/nats-io/", []string{"internal/mq/", "internal/coord/natskv", "internal/dedupe/natskv", "internal/notice/nats"},
 		"only mq/* may know NATS, and natskv and nats of other contracts, so that it can be replaced behind them"},
 	{"github.com/cockroachdb/pebble", []string{"internal/dedupe/pebble"},
 		"only dedupe/pebble may know Pebble, so that the store of ids can be replaced behind its contract"},

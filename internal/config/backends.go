@@ -79,6 +79,10 @@ func (l *loader) dedupe(shared bool) {
 		if shared && !d.Pebble.SingleReplica {
 			l.faultf("dedupe.backend: pebble keeps the ids of one process, and several may share the queue: choose another, or set dedupe.pebble.single_replica where there is only this one")
 		}
+	case "nats":
+		if !shared {
+			l.faultf("dedupe.backend: the bucket of seen ids is in the cluster of the queue; set mq.backend to nats, or choose another")
+		}
 	case "dynamodb":
 		if d.DynamoDB.Table == "" {
 			l.faultf("dedupe.dynamodb.table: required; name the table of seen ids")

@@ -98,6 +98,9 @@ func TestTheStoreOfIdsIsHeldAgainstTheQueue(t *testing.T) {
 	const refusal = "dedupe.backend: pebble keeps the ids of one process, and several may share the queue: choose another, or set dedupe.pebble.single_replica where there is only this one"
 	assert.Contains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats"}, nil), refusal)
 	assert.NotContains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_DEDUPE_PEBBLE_SINGLE_REPLICA=true"}, nil), refusal)
+	assert.NotContains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_DEDUPE_BACKEND=nats"}, nil), refusal)
+	assert.Contains(t, faultsOf(t, []string{dirSet, "WH_DEDUPE_BACKEND=nats"}, nil),
+		"dedupe.backend: the bucket of seen ids is in the cluster of the queue; set mq.backend to nats, or choose another")
 	assert.NotContains(t, faultsOf(t, []string{dirSet, "WH_MQ_BACKEND=nats", "WH_DEDUPE_BACKEND=dynamodb", "WH_DEDUPE_DYNAMODB_TABLE=ids"}, nil), refusal)
 	c, _, err := Load([]string{
 		dirSet, "WH_DEDUPE_BACKEND=dynamodb", "WH_DEDUPE_DYNAMODB_TABLE=ids", "WH_DEDUPE_DYNAMODB_ENDPOINT=http://127.0.0.1:1", "WH_DEDUPE_DYNAMODB_CREATE_TABLE=true",

@@ -139,6 +139,12 @@ type Dedupe struct {
 	Lease    time.Duration  `json:"lease"`
 	Pebble   DedupePebble   `json:"pebble"`
 	DynamoDB DedupeDynamoDB `json:"dynamodb"`
+	NATS     DedupeNATS     `json:"nats"`
+}
+
+// DedupeNATS is the store in a bucket of the cluster of the queue.
+type DedupeNATS struct {
+	Bucket string `json:"bucket"`
 }
 
 // DedupePebble is the store in files of the process.

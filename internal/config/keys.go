@@ -94,8 +94,8 @@ var fields = []spec.Field{
 		Doc: "The key (PEM) of that certificate."},
 	{Key: "cache.redis.tls.server_name", Env: "WH_CACHE_REDIS_TLS_SERVER_NAME", Unset: "the host of the address",
 		Doc: "The name to verify in the server's certificate."},
-	{Key: "dedupe.backend", Env: "WH_DEDUPE_BACKEND", Default: "pebble", OneOf: []string{"pebble", "dynamodb"},
-		Doc: "The store of seen ids: pebble is files of this process, dynamodb a table that many processes share. See [dedupe.md](dedupe.md)."},
+	{Key: "dedupe.backend", Env: "WH_DEDUPE_BACKEND", Default: "pebble", OneOf: []string{"pebble", "dynamodb", "nats"},
+		Doc: "The store of seen ids: pebble is files of this process, dynamodb a table and nats a bucket that many processes share. See [dedupe.md](dedupe.md)."},
 	// A reservation that lapses must do so well within the time for which the queue
 	// knows a message again, 90 seconds.
 	{Key: "dedupe.lease", Env: "WH_DEDUPE_LEASE", Default: "30s", Min: "1s", Max: "40s",
@@ -110,6 +110,8 @@ var fields = []spec.Field{
 		Doc: "A URL to reach DynamoDB, or what speaks its API, by."},
 	{Key: "dedupe.dynamodb.create_table", Env: "WH_DEDUPE_DYNAMODB_CREATE_TABLE",
 		Doc: "Whether a table that is missing is made. For development: it needs an endpoint."},
+	{Key: "dedupe.nats.bucket", Env: "WH_DEDUPE_NATS_BUCKET", Default: "wh_ids", Min: "1", Max: "64",
+		Doc: "The KV bucket of seen ids in the cluster of `mq.nats`, which is the operator's to make."},
 	{Key: "coord.backend", Env: "WH_COORD_BACKEND", Default: "local", OneOf: []string{"local", "nats"},
 		Doc: "Where leases between processes are held: local is this process alone, nats a bucket in the cluster of `mq.nats`."},
 	{Key: "coord.nats.bucket", Env: "WH_COORD_NATS_BUCKET", Default: "wh_coord", Min: "1", Max: "64",

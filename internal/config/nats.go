@@ -18,7 +18,7 @@ func (l *loader) nats() {
 		l.natsURL(text)
 	}
 	name := regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	for key, value := range map[string]string{"mq.nats.prefix": n.Prefix, "coord.nats.bucket": l.config.Coord.NATS.Bucket} {
+	for key, value := range map[string]string{"mq.nats.prefix": n.Prefix, "coord.nats.bucket": l.config.Coord.NATS.Bucket, "dedupe.nats.bucket": l.config.Dedupe.NATS.Bucket} {
 		if !name.MatchString(value) {
 			l.faultf("%s: %q: want letters, digits, _ and -", key, value)
 		}
