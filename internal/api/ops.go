@@ -138,5 +138,11 @@ func (s *Server) opsReload(w http.ResponseWriter, r *http.Request, query url.Val
 	if findings == nil {
 		findings = []settings.Finding{}
 	}
-	return writeJSON(w, status, map[string]any{"adopted": result.Adopted, "findings": findings})
+	return writeJSON(w, status, map[string]any{
+		"adopted": result.Adopted, "findings": findings,
+		"changed": listed(result.Changed), "refused": listed(result.Refused), "removed": listed(result.Removed),
+	})
 }
+
+// listed is a list that is never null.
+func listed(ids []tenant.ID) []tenant.ID { return append([]tenant.ID{}, ids...) }

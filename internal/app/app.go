@@ -262,13 +262,12 @@ func newHTTPServer(addr string, handler http.Handler, logger *slog.Logger) *http
 // Reload reads the settings again, as SIGHUP asks.
 func (a *App) Reload(ctx context.Context) {
 	result := a.registry.Reload(ctx, nil)
-	if result.Adopted {
-		a.logger.Info("settings reloaded")
-		return
+	level, message := slog.LevelInfo, "settings reloaded"
+	if !result.Adopted {
+		// Each finding is logged with its tenant.
+		level, message = slog.LevelError, "settings reloaded, and not all of them adopted"
 	}
-	for _, finding := range result.Findings {
-		a.logger.Error("settings refused", "finding", finding.String())
-	}
+	a.logger.Log(ctx, level, message, "changed", result.Changed, "refused", result.Refused, "removed", result.Removed, "error", result.Err)
 }
 
 // inserter is the worker's way to a tenant's ClickHouse.

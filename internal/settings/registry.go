@@ -70,6 +70,10 @@ type ReloadResult struct {
 	// Adopted: what was read is what is served. It is false too when a nested
 	// directory was adopted in part.
 	Adopted bool
+	// Changed are the tenants that are served with other settings than before,
+	// Refused those whose folder is not served as it is, Removed those that have
+	// none any more; each in order.
+	Changed, Refused, Removed []tenant.ID
 	// Findings are those of what was read, led by the folder in a nested
 	// directory. They are shared and must not be changed.
 	Findings []Finding

@@ -63,10 +63,38 @@ func (r *Registry) reloadAll(ctx context.Context, asked bool) ReloadResult {
 	if len(found.faults) > 0 || !r.Nested() && servedOf(found.states) == 0 {
 		r.metrics.count(r.options.Now(), resultRefused, false)
 		r.options.Logger.ErrorContext(ctx, "settings reload refused; the settings before it are kept")
-		return ReloadResult{Findings: findings}
+		return ReloadResult{Findings: findings, Refused: refusedOf(found.states)}
 	}
 	r.adopt(ctx, found.states, findings)
-	return ReloadResult{Adopted: !HasErrors(findings), Findings: findings}
+	return resultOfAll(held, found.states, findings)
+}
+
+// resultOfAll tells what a reading of the whole made of each tenant.
+func resultOfAll(before, now map[tenant.ID]state, findings []Finding) ReloadResult {
+	result := ReloadResult{Adopted: !HasErrors(findings), Findings: findings, Refused: refusedOf(now)}
+	for id, s := range now {
+		if s.snapshot != nil && s.snapshot != before[id].snapshot {
+			result.Changed = append(result.Changed, id)
+		}
+	}
+	for id := range before {
+		if _, held := now[id]; !held {
+			result.Removed = append(result.Removed, id)
+		}
+	}
+	slices.Sort(result.Changed)
+	slices.Sort(result.Removed)
+	return result
+}
+
+func refusedOf(states map[tenant.ID]state) (refused []tenant.ID) {
+	for id, s := range states {
+		if s.snapshot == nil {
+			refused = append(refused, id)
+		}
+	}
+	slices.Sort(refused)
+	return refused
 }
 
 // noted keeps what later readings of the whole are compared with, and reports
@@ -95,7 +123,14 @@ func (r *Registry) reloadFolder(ctx context.Context, id tenant.ID) ReloadResult 
 	now = states[id]
 	r.logChanged(map[tenant.ID]state{id: before}, map[tenant.ID]state{id: now})
 	r.adopt(ctx, states, now.findings)
-	return ReloadResult{Adopted: now.snapshot != nil, Findings: now.findings}
+	result := ReloadResult{Adopted: now.snapshot != nil, Findings: now.findings}
+	switch {
+	case now.snapshot == nil:
+		result.Refused = []tenant.ID{id}
+	case now.snapshot != before.snapshot:
+		result.Changed = []tenant.ID{id}
+	}
+	return result
 }
 
 // adopt makes states the current ones and tells everyone, in the order of

@@ -221,7 +221,7 @@ func (d *driver) stream() {
 // opsRoutes are asked for what every ops route refuses alike.
 func opsRoutes() map[string]string {
 	return map[string]string{
-		"/v1/ops/query": http.MethodPost, "/v1/ops/schema": http.MethodGet, "/v1/ops/schema/refresh": http.MethodPost,
+		"/v1/ops/query": http.MethodPost, "/v1/ops/fleet": http.MethodGet, "/v1/ops/schema": http.MethodGet, "/v1/ops/schema/refresh": http.MethodPost,
 		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet,
 		"/v1/ops/dlq/stats": http.MethodGet, "/v1/ops/dlq/rows": http.MethodGet, "/v1/ops/dlq/replay": http.MethodPost, "/v1/ops/settings/reload": http.MethodPost,
 	}
@@ -238,7 +238,7 @@ func (d *driver) ops() {
 			question{401, path, "", badToken()},
 			question{403, path, "", nil},
 		)
-		if route != "/v1/ops/tenants" {
+		if route != "/v1/ops/tenants" && route != "/v1/ops/fleet" {
 			d.ask(method, route,
 				question{400, path + "?tenant=", "", operator()},
 				question{404, path + "?table=pages&tenant=nobody", "", operator()},
@@ -260,6 +260,7 @@ func (d *driver) ops() {
 	d.ask(http.MethodPost, "/v1/ops/schema/refresh", question{200, "/v1/ops/schema/refresh?tenant=0", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/pipes", question{200, "/v1/ops/pipes", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/pipes/{name}", question{200, "/v1/ops/pipes/top", "", operator()})
+	d.ask(http.MethodGet, "/v1/ops/fleet", question{200, "/v1/ops/fleet", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/tenants", question{200, "/v1/ops/tenants", "", operator()})
 	d.reload()
 }

@@ -78,7 +78,10 @@ func TestMisspelledRulesAreRefused(t *testing.T) {
 }
 
 type reloadAnswer struct {
-	Adopted  bool `json:"adopted"`
+	Adopted  bool     `json:"adopted"`
+	Changed  []string `json:"changed"`
+	Refused  []string `json:"refused"`
+	Removed  []string `json:"removed"`
 	Findings []struct {
 		Severity string `json:"severity"`
 		File     string `json:"file"`

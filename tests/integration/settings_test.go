@@ -157,7 +157,7 @@ func TestReloadIsDoneWhenItAnswers(t *testing.T) {
 		s.writeFile("policies.json", denying(column))
 		a := s.reload()
 		require.Equal(t, http.StatusOK, a.status, a.body)
-		assert.JSONEq(t, `{"adopted":true,"findings":[]}`, a.body)
+		assert.JSONEq(t, `{"adopted":true,"findings":[],"changed":["0"],"refused":[],"removed":[]}`, a.body)
 		require.False(t, s.shows(column))
 	}
 	for _, query := range []string{"?tenant=", "?tenant=a%2Fb", "?tenant=0&tenant=0"} {

@@ -55,7 +55,9 @@ func TestReloadOfADirectoryOfTenants(t *testing.T) {
 	s.writeFolder("acme", a)
 	got = s.reload()
 	require.Equal(t, http.StatusUnprocessableEntity, got.status, got.body)
-	assert.False(t, decode[reloadAnswer](t, got).Adopted)
+	answer = decode[reloadAnswer](t, got)
+	assert.False(t, answer.Adopted)
+	assert.Equal(t, [][]string{{"acme"}, {"birch"}, {}}, [][]string{answer.Changed, answer.Refused, answer.Removed})
 	s.awaitState("acme", func(st tenantState) bool { return st.Queue != nil && st.Queue.Budget == 1e9 })
 
 	// A rejected folder is repaired by a reload of it alone.
