@@ -82,7 +82,7 @@ func TestProcessesShareAnswersThroughRedis(t *testing.T) {
 		for _, s := range all {
 			s.shares()
 		}
-		a := all[1].do(http.MethodPost, "/v1/ops/query", `{"sql":"INSERT INTO pages (event_id) VALUES ('ops')"}`, "X-Operator-Key", operatorKey, "Content-Type", "application/json")
+		a := all[1].do(http.MethodPost, "/v1/ops/query", `{"sql":"INSERT INTO pages (event_id) VALUES ('ops')","write":true}`, "X-Operator-Key", operatorKey, "Content-Type", "application/json")
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		for _, s := range all {
 			assert.Contains(t, s.query("pages", countPages).body, `"n":10`)
