@@ -57,7 +57,9 @@ func (b *Broker) publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	for round := 0; ; round++ {
 		o := b.attempt(ctx, q, subject, h, c, int64(size))
 		if o.Err == nil {
-			q.ingestMark.reach(q, o.Seq)
+			// The newest that is stored, so that one write serves many publishes.
+			_, last := q.stands()
+			q.ingestMark.reach(q, max(last, o.Seq))
 			return q.position(o.Seq), nil
 		}
 		if !errors.Is(o.Err, mq.ErrFull) || round == maxRounds || !q.makeRoom(ctx) {
@@ -117,6 +119,9 @@ func (b *Broker) gated() gated { return gated{b} }
 
 // Send implements jetstream.Sender.
 func (g gated) Send(ctx context.Context, m *nats.Msg, e *jetstream.Pending) error {
+	if err := g.b.refused(); err != nil {
+		return err
+	}
 	if g.b.reopening.Load() {
 		return fmt.Errorf("%w: the store is being opened again", mq.ErrUnavailable)
 	}

@@ -57,6 +57,7 @@ func (b *Broker) supervise() {
 				continue
 			}
 			reset = now
+			b.refuseWaiting() // if it has not been done yet
 			b.reopen()
 		}
 	}
@@ -99,6 +100,12 @@ func (b *Broker) lostAnswers(now time.Time) bool {
 // reopen restarts the server, which opens all streams from disk. Publishes are
 // refused meanwhile.
 func (b *Broker) reopen() {
+	opened := false
+	defer func() { // last: until then it is the failed write that is told
+		if opened {
+			b.unwritable.Store(nil)
+		}
+	}()
 	b.reopening.Store(true)
 	defer b.reopening.Store(false)
 	b.gate.Lock()
@@ -114,7 +121,7 @@ func (b *Broker) reopen() {
 		b.log.Error("the store cannot be opened", "error", err)
 		return
 	}
-	b.unwritable.Store(nil)
+	opened = true
 	b.refresh()
 	b.countDamage()
 }
