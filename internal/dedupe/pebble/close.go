@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // closeIdle closes a store that nobody wants and nobody uses.
@@ -35,11 +37,20 @@ func (s *Store) takeDown() io.Closer {
 	return lock
 }
 
+// logPadding is more than two blocks of Pebble's log, in bytes.
+const logPadding = 96 << 10
+
 // shut keeps what is counted, and closes the files of an instance that nobody uses.
 func (s *Store) shut(in *instance, lock io.Closer) error {
 	if in != nil && !in.isBroken() {
-		// What is not kept is counted again by the next sweep.
-		_ = in.guarded(func() error { return s.count.keep(in) })
+		// What is not kept is counted again by the next sweep. Damage in the last block
+		// of the log passes for a write that was torn, so nothing of worth is left there.
+		_ = in.guarded(func() error {
+			if err := s.count.keep(in); err != nil {
+				return err
+			}
+			return in.db.LogData(make([]byte, logPadding), pebble.Sync)
+		})
 	}
 	return shut(in, lock)
 }
