@@ -190,7 +190,7 @@ func TestADeferredRecordWaitsForWhoIsAtItsId(t *testing.T) {
 	require.Empty(t, s.rows())
 	_, err = store.Store.Commit(t.Context(), scope, other, []dedupe.Entry{{ID: keys[0]}}, 0)
 	require.NoError(t, err)
-	require.NoError(t, store.Store.Release(t.Context(), scope, other, keys[1:]))
+	require.NoError(t, store.Release(t.Context(), scope, other, keys[1:]))
 	r.settled(birch)
 	require.Equal(t, rows("/", "given up", "free"), s.rows())
 }

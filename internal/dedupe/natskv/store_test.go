@@ -106,7 +106,6 @@ func TestReservationsLapseAndRetentionsEndByTheServersClock(t *testing.T) {
 	require.Zero(t, commit(t, s, boris, 0, "a"))
 	require.Equal(t, dedupe.Duplicate, reserve(t, s, anna, "a").State)
 
-	began = time.Now()
 	reserve(t, s, anna, "slow")
 	require.Eventually(t, func() bool {
 		e, err := s.read(t.Context(), keyOf(pages, "slow"))
