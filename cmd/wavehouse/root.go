@@ -44,7 +44,7 @@ policies, and streams rows live.`,
 	root.SetVersionTemplate(versionLine(build))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, err) })
 	root.AddCommand(
-		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),
+		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newCodegen(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),
 	)
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Args = usageArgs(cmd.Args)

@@ -240,6 +240,7 @@ func (s *Server) routes(public, ops bool) chi.Router {
 func (s *Server) opsRoutes(router chi.Router) {
 	router.Post("/v1/ops/query", s.operator(s.opsQuery))
 	router.Get("/v1/ops/schema", s.operator(s.opsSchema))
+	router.Get("/v1/ops/types", s.operator(s.opsTypes))
 	router.Post("/v1/ops/schema/refresh", s.operator(s.opsSchemaRefresh))
 	router.Get("/v1/ops/pipes", s.operator(s.opsPipes))
 	router.Get("/v1/ops/pipes/{name}", s.operator(s.opsPipe))

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/codegen"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -102,6 +103,24 @@ func Discover(ctx context.Context, snapshot *settings.Snapshot, addr, password s
 		return err
 	})
 	return found, err
+}
+
+// Types says what a role of the tenant sees, with the tables of the ClickHouse at
+// addr, as Discover does.
+func Types(ctx context.Context, snapshot *settings.Snapshot, role, addr, password string) (shape codegen.Shape, err error) {
+	err = ask(ctx, snapshot, addr, password, func(ctx context.Context, pools *clickhouse.Pools) error {
+		found, err := schema.Discover(ctx, pools, snapshot.Tenant)
+		if err != nil {
+			return err
+		}
+		pool, err := pools.Get(snapshot.Tenant)
+		if err != nil {
+			return err
+		}
+		shape = codegen.Of(snapshot, role, found, codegen.Describer(ctx, pool))
+		return nil
+	})
+	return shape, err
 }
 
 // ask lends pools that reach a tenant's ClickHouse at addr.

@@ -13,7 +13,7 @@ var tiers = map[string]int{
 	"clickhouse": 1, "telemetry": 1, "limit": 1, "fairshare": 1, "notice": 1,
 	"ingest": 2, "insert": 2, "letters": 2, "sweep": 2, "fleet": 2, "query": 2, "pipes": 2,
 	"stream": 2, "policy": 2, "auth": 2,
-	"settings": 2, "rehearsal": 2,
+	"settings": 2, "rehearsal": 2, "codegen": 2,
 	"api": 3,
 	"app": 4, "dev": 4,
 }

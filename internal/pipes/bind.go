@@ -224,6 +224,43 @@ func (b *binder) bind(name, shown string, value bound) (string, error) {
 	return "{" + name + ":" + value.typ + "}", nil
 }
 
+// Example returns the statement with a value of the right type in each
+// placeholder, to be described and never run.
+func (p *Pipe) Example() string {
+	var b strings.Builder
+	for _, stretch := range p.stretches {
+		b.WriteString(stretch.sql)
+		switch stretch.ref.kind {
+		case refParameter:
+			b.WriteString(exampleOf(p.parameters[stretch.ref.parameter].typ))
+		case refClaim, refTenant:
+			b.WriteString("''")
+		}
+	}
+	return b.String()
+}
+
+func exampleOf(t valueType) string {
+	if t.array {
+		return "[" + exampleOf(valueType{kind: t.kind}) + "]"
+	}
+	switch t.kind {
+	case kindNumber:
+		return "1"
+	case kindBoolean:
+		return "true"
+	case kindDate:
+		return "toDate('2000-01-01')"
+	case kindDatetime:
+		return "toDateTime64('2000-01-01 00:00:00', 6, 'UTC')"
+	case kindUUID:
+		return "toUUID('00000000-0000-0000-0000-000000000000')"
+	case kindIdentifier:
+		return identifierOf(t, t.choices[0])
+	}
+	return "''"
+}
+
 // literalOf stands for a value where only the shape matters.
 func literalOf(value bound) string {
 	switch {

@@ -60,6 +60,12 @@ func (g *InsertGrant) Allows(column string) bool { return g.columns.allows(colum
 // may get as well: only then is a column that is not there called unknown.
 func (g *InsertGrant) EveryColumn() bool { return g.columns.every() }
 
+// Stamps reports whether a check names the column, and so gives it a value when
+// a record does not.
+func (g *InsertGrant) Stamps(column string) bool {
+	return slices.ContainsFunc(g.checks, func(r rule) bool { return r.column == column })
+}
+
 // OperatorSelect is the grant of the operator key: everything.
 func OperatorSelect() *SelectGrant { return unrestrictedSelect() }
 

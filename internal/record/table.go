@@ -95,6 +95,12 @@ func (t *Table) Lookup(name string) (index int, ok bool) {
 	return index, ok
 }
 
+// Required reports whether a record may not leave the column out.
+func (t *Table) Required(index int) bool { return t.fields[index].required }
+
+// Computed reports whether a record may not carry the column.
+func (t *Table) Computed(index int) bool { return t.fields[index].computed }
+
 // Codec returns the codec of a column, nil when its type has none.
 func (t *Table) Codec(index int) Codec {
 	if _, raw := t.fields[index].codec.(*rawCodec); raw {
