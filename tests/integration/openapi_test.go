@@ -222,7 +222,7 @@ func (d *driver) stream() {
 func opsRoutes() map[string]string {
 	return map[string]string{
 		"/v1/ops/query": http.MethodPost, "/v1/ops/fleet": http.MethodGet, "/v1/ops/schema": http.MethodGet, "/v1/ops/schema/refresh": http.MethodPost,
-		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet,
+		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet, "/v1/ops/types": http.MethodGet,
 		"/v1/ops/dlq/stats": http.MethodGet, "/v1/ops/dlq/rows": http.MethodGet, "/v1/ops/dlq/replay": http.MethodPost, "/v1/ops/settings/reload": http.MethodPost,
 	}
 }
@@ -241,7 +241,7 @@ func (d *driver) ops() {
 		if route != "/v1/ops/tenants" && route != "/v1/ops/fleet" {
 			d.ask(method, route,
 				question{400, path + "?tenant=", "", operator()},
-				question{404, path + "?table=pages&tenant=nobody", "", operator()},
+				question{404, path + "?table=pages&role=public&tenant=nobody", "", operator()},
 			)
 		}
 	}
@@ -262,6 +262,8 @@ func (d *driver) ops() {
 	d.ask(http.MethodGet, "/v1/ops/pipes/{name}", question{200, "/v1/ops/pipes/top", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/fleet", question{200, "/v1/ops/fleet", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/tenants", question{200, "/v1/ops/tenants", "", operator()})
+	d.ask(http.MethodGet, "/v1/ops/types",
+		question{200, "/v1/ops/types?role=writer", "", operator()}, question{400, "/v1/ops/types", "", operator()})
 	d.reload()
 }
 

@@ -1,7 +1,25 @@
+import type { ServerCode } from "./codes.js";
 import type { InsertResult } from "./insert.js";
 
+/** The codes that an error of a call may have; a newer server may send others. */
+export type ErrorCode =
+  | ServerCode
+  | "client.network"
+  | "client.timeout"
+  | "client.aborted"
+  | "client.redirect"
+  | "client.token"
+  | "client.invalid_response"
+  | "client.invalid_option"
+  | "client.invalid_row"
+  | "client.caller_changed"
+  | "client.offline_queue"
+  | "client.internal"
+  | `http.${number}`
+  | (string & {});
+
 export interface ErrorFields {
-  code: string;
+  code: ErrorCode;
   status?: number | undefined;
   requestId?: string | undefined;
   retryable?: boolean | undefined;
@@ -25,7 +43,7 @@ export interface ErrorFields {
  */
 export class WaveHouseError extends Error {
   override readonly name: string = "WaveHouseError";
-  readonly code: string;
+  readonly code: ErrorCode;
   /** The HTTP status, 0 when there was no answer. */
   readonly status: number;
   /** The server's id of the request, for its logs. */

@@ -28,7 +28,7 @@ export type {
   TimeBucket,
   TimeRange,
 } from "./document.js";
-export { InsertError, WaveHouseError } from "./errors.js";
+export { type ErrorCode, InsertError, WaveHouseError } from "./errors.js";
 export type { ExportFormat } from "./export.js";
 export type { InsertFailure, InsertOptions, InsertResult } from "./insert.js";
 export type { LiveOptions, LiveState, LiveStatus } from "./live.js";
