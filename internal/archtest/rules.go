@@ -32,6 +32,7 @@ func Check(packages []Package) []Violation {
 		for _, f := range p.Files {
 			found = append(found, checkDeclarations(f)...)
 			found = append(found, checkReserved(p, f)...)
+			found = append(found, checkBudgeted(p, f)...)
 			for _, imported := range f.Imports {
 				if v, bad := checkImport(p, f, imported); bad {
 					found = append(found, v)
