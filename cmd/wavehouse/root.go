@@ -76,7 +76,7 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 // misused is the error of a command line that its command cannot make sense of, and
 // says where to read what it takes.
 func misused(cmd *cobra.Command, err error) error {
-	return &usageError{fmt.Errorf("%w\nRun '%s --help' for usage.", err, cmd.CommandPath())}
+	return &usageError{fmt.Errorf("%w\nRun '%s --help' for usage", err, cmd.CommandPath())}
 }
 
 // outputFormat is the value of --format: text, or json.

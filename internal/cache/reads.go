@@ -48,7 +48,7 @@ type Query struct {
 	TTL time.Duration
 }
 
-// ErrLarge: the answer is too large to be held. Who shared the question with the
+// ErrLarge says that the answer is too large to be held. Who shared the question with the
 // one that asked it is to ask it too.
 var ErrLarge = errors.New("the answer is too large to be shared")
 

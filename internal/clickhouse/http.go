@@ -107,8 +107,10 @@ func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Durati
 		defer func() { _ = resp.Body.Close() }()
 		return nil, p.readException(resp)
 	}
+	body := p.newBody(ctx, resp, q.MaxResponseBytes, release)
 	return &Response{
-		Body:        p.newBody(ctx, resp, q.MaxResponseBytes, release),
+		Body:        body,
+		body:        body,
 		ContentType: resp.Header.Get("Content-Type"),
 		Format:      resp.Header.Get("X-ClickHouse-Format"),
 		Summary:     parseSummary(resp.Header.Get("X-ClickHouse-Summary")),

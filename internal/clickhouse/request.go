@@ -57,6 +57,8 @@ type Response struct {
 	// spells it; "" when ClickHouse did not say.
 	Format  string
 	Summary Summary
+
+	body *body // Body, as what it is
 }
 
 // ReadAll reads the answer to its end, in a slice of its own. A failure that
@@ -71,7 +73,7 @@ func (r *Response) ReadAll() ([]byte, error) {
 // which hold had no room is not whole: head is its beginning, and Body has the
 // rest.
 func (r *Response) ReadUpTo(hold func(bytes int64) bool) (head []byte, whole bool, err error) {
-	return r.Body.(*body).readUpTo(hold) //nolint:forcetypeassert // run makes no other
+	return r.body.readUpTo(hold)
 }
 
 // Linger asks for leave to read the answer at the pace of somebody else. The
@@ -79,7 +81,7 @@ func (r *Response) ReadUpTo(hold func(bytes int64) bool) (head []byte, whole boo
 // left for answers that are read at once. It waits until ctx ends, whose cause is
 // the error.
 func (r *Response) Linger(ctx context.Context) error {
-	b := r.Body.(*body) //nolint:forcetypeassert // run makes no other
+	b := r.body
 	of := b.pool.core.lingering
 	if err := of.acquire(ctx); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -69,7 +70,7 @@ func (c *cable) carry(from, to net.Conn) {
 				return
 			}
 		}
-		if err == io.EOF && cut {
+		if errors.Is(err, io.EOF) && cut {
 			continue
 		}
 		if err != nil {

@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 		"version as a flag":  {nil, []string{"--version"}, 0, "wavehouse "},
 		"misspelt":           {nil, []string{"serv"}, 2, `did you mean "serve"?`},
 		"misspelt below":     {nil, []string{"dlq", "lst"}, 2, `did you mean "list"?`},
-		"usage of its own":   {nil, []string{"dlq", "list", "--nosuch"}, 2, "Run 'wavehouse dlq list --help' for usage."},
+		"usage of its own":   {nil, []string{"dlq", "list", "--nosuch"}, 2, "Run 'wavehouse dlq list --help' for usage"},
 		"config of nothing":  {nil, []string{"config"}, 0, "server.port"},
 		"config at fault":    {[]string{"WH_SERVER_PORT=x"}, []string{"config"}, 1, "server.port"},
 		"token of nothing":   {nil, []string{"token", "--role", "viewer"}, 2, "WH_AUTH_JWT_SECRET"},
