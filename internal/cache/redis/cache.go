@@ -191,11 +191,21 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 			return err
 		}
 		at, value, lock, err := readLookup(answer)
+		if err != nil {
+			return err
+		}
+		if history, _ := answer.([]any)[4].(string); c.o.Mode != Cluster && !c.fleet.at(history) {
+			return nil // of another server than the one that says who shares it
+		}
 		ticket.Store.Life, ticket.Store.Count, found, state = at.Life, at.Count, value, lock
-		return err
+		return nil
 	})
 	if err != nil {
 		ticket.Store.Life, ticket.Taken = "", time.Now()
+		return nil, ticket, lockFree
+	}
+	if ticket.Store.Life == "" {
+		ticket.Taken = time.Now()
 		return nil, ticket, lockFree
 	}
 	ticket.Store.Epoch = epoch
@@ -216,7 +226,7 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 
 func readLookup(answer any) (at cache.Moment, value, lock string, err error) {
 	fields, _ := answer.([]any)
-	if len(fields) != 4 {
+	if len(fields) != 5 {
 		return at, "", "", errReport
 	}
 	var ok [3]bool

@@ -126,6 +126,12 @@ func (p *path) lead(to string) {
 	p.to = to
 }
 
+// drop ends what goes along the path, which comes again.
+func (p *path) drop() {
+	p.cut(true)
+	p.cut(false)
+}
+
 // conform runs the suite; each cache has the server's data for itself.
 func conform(t *testing.T, o redis.Options, flush func(t *testing.T), c cachetest.Capabilities) {
 	cachetest.Run(t, c, func(t *testing.T, _ cachetest.Options) cache.Cache {

@@ -291,9 +291,11 @@ func TestNothingIsStaleWhenTwoServersBelieveToBeThePrimary(t *testing.T) {
 	require.Eventually(t, func() bool { return b.Info(t, "replication", "master_link_status") == "up" }, time.Minute, time.Millisecond)
 	b.Do(t, "REPLICAOF", "NO", "ONE")
 	way.lead(b.Addr())
+	way.drop() // else it would stay where it is
 	require.Eventually(t, func() bool { return s.caches[0].Status() != nil }, time.Minute, 5*time.Millisecond)
 	time.Sleep(2 * time.Second) // load on both
 	way.lead(a.Addr())
+	way.drop()
 	s.awaitHits("after they met again")
 }
 

@@ -30,8 +30,10 @@ type fleet struct {
 
 	mu    sync.Mutex // guards what follows
 	clock clock
-	// history is that of the store when it answered last.
-	history string
+	// history is that of the store when it answered last. The stay is what the
+	// others know this process by there: it is another after each move, since the
+	// store lacks what was told to another meanwhile.
+	history, stay string
 	// ends is when the lease that was asked for last is over for everyone, at the
 	// latest; former the same for the lease in another history.
 	ends, former time.Time
@@ -50,6 +52,9 @@ type sighting struct {
 type trust struct {
 	until time.Time
 	epoch string
+	// history is that of the server that was asked: another one may know of other
+	// processes.
+	history string
 }
 
 // clock tells the server's time: never later than it is.
@@ -179,14 +184,15 @@ func (c *Cache) ask(ctx context.Context, what string, sent time.Time) error {
 	f := &c.fleet
 	var deadline int64
 	f.mu.Lock()
+	history, stay := f.history, f.stay
 	if f.clock.server > 0 {
 		deadline = f.clock.now(sent.Add(lateness * c.o.OpTimeout))
 	}
 	f.mu.Unlock()
 	var r report
 	err := c.do(ctx, "fleet", what != "leave", func(ctx context.Context) error {
-		answer, err := c.scripts.fleet.Run(ctx, c.client, []string{c.fleetKey()}, c.o.Member, c.life,
-			c.o.Timing.Lease.Milliseconds(), deadline, what, c.name(), c.o.Absence.Milliseconds()).Result()
+		answer, err := c.scripts.fleet.Run(ctx, c.client, []string{c.fleetKey()}, c.o.Member, stay,
+			c.o.Timing.Lease.Milliseconds(), deadline, what, c.name(), c.o.Absence.Milliseconds(), history).Result()
 		if err != nil {
 			return err
 		}
@@ -201,6 +207,9 @@ func (c *Cache) ask(ctx context.Context, what string, sent time.Time) error {
 		f.mu.Unlock()
 		return fmt.Errorf("ask Redis who shares it: %w", err)
 	}
+	if r.history != history {
+		what = "look"
+	}
 	c.learn(r, sent, what)
 	return nil
 }
@@ -214,7 +223,8 @@ func (c *Cache) learn(r report, sent time.Time, what string) {
 	f.clock = clock{now, r.now}
 	if r.history != f.history {
 		f.former = f.ends // of a renewal that went to the other server
-		f.history = r.history
+		f.history, f.stay = r.history, newLife()
+		f.grace = time.Time{}
 	}
 	f.absent = nil
 	for name, absent := range r.members {
@@ -245,7 +255,14 @@ func (c *Cache) learn(r report, sent time.Time, what string) {
 	if r.left >= 0 {
 		lasts = min(lasts, r.left)
 	}
-	f.trusted.Store(&trust{until: sent.Add(lasts), epoch: r.epoch})
+	f.trusted.Store(&trust{until: sent.Add(lasts), epoch: r.epoch, history: r.history})
+}
+
+// at reports whether the history is that of the server by which this process
+// trusts.
+func (f *fleet) at(history string) bool {
+	t := f.trusted.Load()
+	return t != nil && t.history == history
 }
 
 // quiet returns when nobody trusts this process any more, if it tells nothing.

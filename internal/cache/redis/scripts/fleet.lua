@@ -1,7 +1,7 @@
 -- KEYS: the fleet. ARGV: the caller's name, which of its lives, its lease in ms,
 -- the server's time in ms after which this is too late (0 for never), what to do
 -- (renew, look, leave), a name that was never used, the ms after which an absent
--- member is given up.
+-- member is given up, the history that the caller knows: in another it only looks.
 -- Answer: the time, the history, the fleet's life, the epoch, whether the caller
 -- had a lease, the ms for which all others have one (-1: no others), how many they
 -- are, and pairs of a name and 1 for each that has none.
@@ -11,6 +11,8 @@ if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then
   return redis.error_reply('WHLATE it waited too long for the server')
 end
 local me, lives = 'm:' .. ARGV[1], 2 * 3600 * 1000 + ARGV[7]
+local what = ARGV[5]
+if what == 'renew' and ARGV[8] ~= history then what = 'look' end
 if redis.call('HGET', KEYS[1], 'history') ~= history then
   redis.call('UNLINK', KEYS[1])
   redis.call('HSET', KEYS[1], 'history', history, 'life', ARGV[6], 'epoch', ARGV[6])
@@ -24,7 +26,7 @@ for i = 1, #all, 2 do
     if all[i] == me then
       if life == ARGV[2] then
         if now < ends then mine = 1 end
-      elseif ARGV[5] == 'renew' then
+      elseif what == 'renew' then
         epoch = ARGV[6] -- its life before ended with what it had not told
       end
     elseif now > ends + ARGV[7] then
@@ -41,9 +43,9 @@ for i = 1, #all, 2 do
     end
   end
 end
-if ARGV[5] == 'leave' then
+if what == 'leave' then
   redis.call('HDEL', KEYS[1], me)
-elseif ARGV[5] == 'renew' then
+elseif what == 'renew' then
   redis.call('HSET', KEYS[1], me, ARGV[2] .. ' ' .. string.format('%d', now + ARGV[3]))
 end
 -- Written each time: a server that refuses writes is found out.

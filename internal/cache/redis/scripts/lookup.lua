@@ -2,7 +2,7 @@
 -- ARGV: a name for new versions, their life in ms; with the lock: the caller's
 -- name, the lock's life in ms, whether to take it.
 -- Answer: name and count of the versions, the value or false, and of the lock
--- 'taken', 'held' or 'free'.
+-- 'taken', 'held' or 'free'; the history.
 local v = redis.call('HMGET', KEYS[1], 'history', 'life', 'count')
 if v[1] ~= history then
   redis.call('UNLINK', KEYS[1])
@@ -12,7 +12,7 @@ if v[1] ~= history then
 end
 local e = redis.call('HMGET', KEYS[2], 'life', 'count', 'tables')
 if e[1] == v[2] and current(KEYS[1], tonumber(e[2]), cmsgpack.unpack(e[3])) then
-  return {v[2], v[3], redis.call('HGET', KEYS[2], 'value'), 'free'}
+  return {v[2], v[3], redis.call('HGET', KEYS[2], 'value'), 'free', history}
 end
 local lock = 'free'
 if #KEYS > 2 then
@@ -22,4 +22,4 @@ if #KEYS > 2 then
     lock = 'held'
   end
 end
-return {v[2], v[3], false, lock}
+return {v[2], v[3], false, lock, history}
