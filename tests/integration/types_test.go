@@ -321,6 +321,22 @@ func TestStreamRendersAsTheQueryDoes(t *testing.T) {
 	s.sameThroughFeedback(cells)
 }
 
+// Values that ClickHouse alone can judge are streamed before it has: as they were
+// sent, whatever it makes of them, and whatever int64 asks for.
+func TestValuesThatStreamAsTheyWereSent(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, "CREATE TABLE t (id UInt64, j JSON, d Dynamic, v Variant(UInt64, String)) ENGINE = MergeTree ORDER BY id")
+	stream, err := s.tryListen("table=t&int64=string", "")
+	require.NoError(t, err)
+	l := &live{stream, t}
+	s.accept("t", `{"id":1,"j":{"b":9007199254740993,"a.c":1.50,"n":null,"e":{}},"d":9007199254740993,"v":18446744073709551615}`)
+	streamed, _ := l.row()
+	assert.Equal(t, `{"id":"1","j":{"b":9007199254740993,"a.c":1.50,"n":null,"e":{}},"d":9007199254740993,"v":18446744073709551615}`, string(streamed))
+	s.stored("t", 1)
+	assert.Equal(t, `{"id":"1","j":{"a":{"c":1.5},"b":"9007199254740993"},"d":"9007199254740993","v":"18446744073709551615"}`,
+		string(s.rows("t", `{"select_all":true,"int64":"string"}`)[0]))
+}
+
 // sameThroughFeedback ingests what the query answered and expects no change:
 // the product reads its own output.
 func (s *server) sameThroughFeedback(cells []string) {
