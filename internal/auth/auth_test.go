@@ -150,6 +150,14 @@ func TestIssuerAndAudience(t *testing.T) {
 	}
 }
 
+func TestATokenThatIsTooLongIsToldTheLimit(t *testing.T) {
+	long := sign(t, jwt.MapClaims{"role": "viewer", "x": strings.Repeat("a", 16<<10)})
+	id := identify(t, snapshot(t), request("Authorization", "Bearer "+long), "")
+	assert.ErrorIs(t, id.TokenErr, auth.ErrTokenInvalid)
+	assert.ErrorContains(t, id.TokenErr, "16 KiB")
+	assert.Empty(t, id.Role)
+}
+
 func TestRoleClaim(t *testing.T) {
 	claims := jwt.MapClaims{
 		"role": "top", "app_metadata": map[string]any{"role": "inner", "deep": map[string]any{"role": "deepest"}},

@@ -60,8 +60,11 @@ func (v verifier) find(t *jwt.Token) (any, error) {
 // token verifies a token for the tenant and reads the role in it. The error is
 // ErrVerifierPending.
 func (a *Authenticator) token(ctx context.Context, text string, snap *settings.Snapshot) (Identity, error) {
-	if snap == nil || text == "" || len(text) > maxTokenBytes {
+	if snap == nil || text == "" {
 		return Identity{TokenErr: ErrTokenInvalid}, nil
+	}
+	if len(text) > maxTokenBytes {
+		return Identity{TokenErr: fmt.Errorf("%w: it is over %d KiB", ErrTokenInvalid, maxTokenBytes>>10)}, nil
 	}
 	if snap.Config.Auth.JWKSURL != "" {
 		return a.byKeySet(ctx, text, snap)
