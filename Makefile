@@ -45,7 +45,8 @@ test-integration: build ## What crosses packages, on real services
 test-e2e: build ## The built binary as a user runs it
 	$(TEST_ENV) $(GO) test -count=1 -timeout $(TIMEOUT) ./tests/e2e/... ./tests/cluster/...
 
-test-sdk: ## The TypeScript SDK
+test-sdk: ## The SDKs
+	cd sdk/go && $(GO) test -race ./...
 	cd sdk/typescript && npm ci --no-audit --no-fund && npm test && npm run build
 
 lint: ## golangci-lint, as .golangci.yml says

@@ -4,4 +4,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-CGO_ENABLED=0 exec go tool -modfile=tools/go.mod golangci-lint run "$@" ./...
+export CGO_ENABLED=0
+linter=$(go tool -modfile=tools/go.mod -n golangci-lint)
+"$linter" run "$@" ./...
+cd sdk/go
+exec "$linter" run --config ../../.golangci.yml "$@" ./...

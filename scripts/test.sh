@@ -35,6 +35,10 @@ gotest() { # name, go test arguments...
         -count=1 -timeout 15m -vet=off "$@"
 }
 race() { CGO_ENABLED=1 gotest unit -race "$@"; }
+# The Go client is a module of its own.
+gotest_in() { # directory, name, go test arguments...
+    (cd "$1" && shift && gotest "$@")
+}
 sdk() { (cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test && npm run build); }
 
 suite lint ./scripts/lint.sh
@@ -48,6 +52,7 @@ suite integration gotest integration -parallel 4 -coverprofile="$work/cover" -co
     ./tests/integration/... ./internal/... ./cmd/...
 suite e2e gotest e2e -parallel 4 ./tests/e2e/... ./tests/cluster/...
 suite sdk sdk
+suite sdk-go gotest_in sdk/go sdk-go ./...
 suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover"
 
 count() { cat "$work"/*.json | grep '"Test":' | grep -c "\"Action\":\"$1\""; } # pass, fail or skip

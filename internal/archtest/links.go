@@ -12,9 +12,10 @@ const linkReason = "a reader who follows a link of the manual finds what it prom
 
 // CheckLinks returns a violation for every link in a Markdown file below root
 // that points to a file which is not there. Links to elsewhere are not looked
-// at.
+// at, and code is no link.
 func CheckLinks(root string) ([]Violation, error) {
 	link := regexp.MustCompile(`\]\(([^)\s#]+)[^)]*\)`)
+	code := regexp.MustCompile("(?ms)^```.*?^```")
 	var found []Violation
 	err := walk(root, func(name, rel string) error {
 		if filepath.Ext(name) != ".md" {
@@ -24,7 +25,7 @@ func CheckLinks(root string) ([]Violation, error) {
 		if err != nil {
 			return err
 		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
 			target := filepath.Join(filepath.Dir(name), filepath.FromSlash(m[1]))
 			if _, err := os.Stat(target); err != nil && !strings.Contains(m[1], ":") {
 				found = append(found, Violation{File: rel, What: "link to " + m[1], Reason: linkReason})

@@ -67,3 +67,18 @@ func TestSDKAgainstTheServer(t *testing.T) {
 	require.Equal(t, []string{"s1", "s3"}, saw.Stored)
 	require.Equal(t, "404 table.unknown", saw.Refusal)
 }
+
+// The Go client and the server agree.
+func TestGoSDKAgainstTheServer(t *testing.T) {
+	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
+	clickhouse.Must(t, "CREATE TABLE pages (event_id String, page String, n Int64 DEFAULT 0) ENGINE = MergeTree ORDER BY event_id")
+	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
+	server.AwaitReady(t)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "-run", "TestAgainstAServer", ".")
+	cmd.Dir = filepath.Join(harness.Root(t), "sdk", "go")
+	cmd.Env = append(os.Environ(), "WAVEHOUSE_URL="+server.URL)
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "--- PASS: TestAgainstAServer")
+}

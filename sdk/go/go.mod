@@ -1,0 +1,3 @@
+module github.com/wavehouse/wavehouse/sdk/go
+
+go 1.24

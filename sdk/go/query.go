@@ -1,0 +1,212 @@
+package wavehouse
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+)
+
+// Document is a query; the server's manual says what each key does.
+type Document struct {
+	Columns      []string      `json:"columns,omitempty"`
+	SelectAll    bool          `json:"select_all,omitempty"`
+	Aggregations []Aggregation `json:"aggregations,omitempty"`
+	Filters      []Filter      `json:"filters,omitempty"`
+	GroupBy      []string      `json:"group_by,omitempty"`
+	OrderBy      []OrderBy     `json:"order_by,omitempty"`
+	Limit        int           `json:"limit,omitempty"`
+	Offset       int           `json:"offset,omitempty"`
+	TimeRange    *TimeRange    `json:"time_range,omitempty"`
+	TimeBucket   *TimeBucket   `json:"time_bucket,omitempty"`
+}
+
+// Aggregation is an aggregated output; Column is empty for the count of rows.
+type Aggregation struct {
+	Fn     string    `json:"fn"`
+	Column string    `json:"column,omitempty"`
+	Alias  string    `json:"alias,omitempty"`
+	Params []float64 `json:"params,omitempty"`
+}
+
+// Filter is a condition. Value is nil for is_null and is_not_null, a slice for in
+// and not_in.
+type Filter struct {
+	Column string `json:"column"`
+	Op     string `json:"op"`
+	Value  any    `json:"value,omitempty"`
+}
+
+// OrderBy orders by an output or a column; Dir is "asc" or "desc".
+type OrderBy struct {
+	Column string `json:"column"`
+	Dir    string `json:"dir,omitempty"`
+}
+
+// TimeRange bounds a column of times: RFC 3339, or durations back from now.
+type TimeRange struct {
+	Column string `json:"column"`
+	Since  string `json:"since,omitempty"`
+	Until  string `json:"until,omitempty"`
+}
+
+// TimeBucket is the start of each row's interval.
+type TimeBucket struct {
+	Column string `json:"column"`
+	Every  string `json:"every"`
+	Alias  string `json:"alias,omitempty"`
+}
+
+// Snapshot is the answer of a query, and where the table's stream goes on from it.
+type Snapshot[R any] struct {
+	Rows []R
+	// Position is for FromID: every later row comes on the stream.
+	Position string
+	// Exact says that no row can be in both.
+	Exact bool
+}
+
+// Query runs a document over a table and returns its rows. A query changes
+// nothing, so it is repeated. Numbers that are decoded into an any are json.Number,
+// with every digit.
+func Query[R any](ctx context.Context, c *Client, table string, document Document) ([]R, error) {
+	q, err := queryCall(table, document, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	body, _, err := c.do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return rowsOf[R](body)
+}
+
+// QuerySnapshot is Query that says where a stream of the table goes on.
+func QuerySnapshot[R any](ctx context.Context, c *Client, table string, document Document) (Snapshot[R], error) {
+	q, err := queryCall(table, document, "application/json")
+	if err != nil {
+		return Snapshot[R]{}, err
+	}
+	q.query.Set("position", "1")
+	body, header, err := c.do(ctx, q)
+	if err != nil {
+		return Snapshot[R]{}, err
+	}
+	s := Snapshot[R]{Position: header.Get("X-Stream-Position"), Exact: header.Get("X-Stream-Join") == "exact"}
+	if s.Position == "" {
+		return s, invalidResponse("it carries no X-Stream-Position", nil)
+	}
+	s.Rows, err = rowsOf[R](body)
+	return s, err
+}
+
+// Rows runs a document and yields its rows as they arrive, without holding all of
+// them. An error is the last thing it yields; nothing is repeated once it began.
+func Rows[R any](ctx context.Context, c *Client, table string, document Document) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		var none R
+		q, err := queryCall(table, document, "application/x-ndjson")
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		response, failure := c.open(ctx, q)
+		if failure != nil {
+			yield(none, failure)
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		lines := bufio.NewReader(response.Body)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				row, failure := lineOf[R](line)
+				if !yield(row, failure) || failure != nil {
+					return
+				}
+			}
+			switch {
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				yield(none, failed(ctx, err))
+				return
+			}
+		}
+	}
+}
+
+// lineOf reads a row, or the record with which the server ends an answer that it
+// cannot finish.
+func lineOf[R any](line []byte) (row R, err error) {
+	var end struct {
+		Error *struct {
+			Code    string `json:"code"`
+			Message string `json:"error"`
+		} `json:"$error"`
+	}
+	if bytes.HasPrefix(line, []byte(`{"$error"`)) && json.Unmarshal(line, &end) == nil && end.Error != nil {
+		return row, &Error{Code: end.Error.Code, Message: end.Error.Message, Status: http.StatusOK}
+	}
+	if err := decode(line, &row); err != nil {
+		return row, invalidResponse("a row does not decode", err)
+	}
+	return row, nil
+}
+
+// Pipe runs a named pipe and returns its rows; params is a struct or a map, nil for
+// none. A pipe may write, so it is repeated only when nothing was done.
+func Pipe[R any](ctx context.Context, c *Client, name string, params any) ([]R, error) {
+	if params == nil {
+		params = struct{}{}
+	}
+	sent, err := json.Marshal(params)
+	if err != nil {
+		return nil, &Error{Code: CodeInvalidOption, Message: "the parameters have no JSON form", cause: err}
+	}
+	body, _, err := c.do(ctx, call{
+		method: http.MethodPost, path: "/v1/pipes/" + url.PathEscape(name), query: url.Values{}, body: sent,
+		header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return rowsOf[R](body)
+}
+
+func queryCall(table string, document Document, accept string) (call, error) {
+	body, err := json.Marshal(document)
+	if err != nil {
+		return call{}, &Error{Code: CodeInvalidOption, Message: "the document has no JSON form", cause: err}
+	}
+	return call{
+		method: http.MethodPost, path: "/v1/query", query: url.Values{"table": {table}}, body: body, safe: true,
+		header: http.Header{"Content-Type": {"application/json"}, "Accept": {accept}},
+	}, nil
+}
+
+func rowsOf[R any](body []byte) ([]R, error) {
+	rows := []R{}
+	if err := decode(body, &rows); err != nil {
+		return nil, invalidResponse("its rows do not decode", err)
+	}
+	return rows, nil
+}
+
+// decode keeps every digit of a number that no type of the caller's takes.
+func decode(text []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(to); err != nil {
+		return fmt.Errorf("decode %d bytes: %w", len(text), err)
+	}
+	return nil
+}
