@@ -38,11 +38,13 @@ import (
 // backends are what the configuration chose, behind their contracts. This file
 // alone names implementations.
 type backends struct {
-	queue   mq.Broker
-	cache   cache.Cache
-	dedupe  dedupe.Store
-	coord   coord.Coordinator
-	notices notice.Bus
+	queue  mq.Broker
+	cache  cache.Cache
+	dedupe dedupe.Store
+	// idBudgets is nil for a store that has none.
+	idBudgets dedupe.Budgeted
+	coord     coord.Coordinator
+	notices   notice.Bus
 	// shared says that other processes may be at the same queue.
 	shared bool
 
@@ -78,6 +80,7 @@ func openBackends(ctx context.Context, c *config.Config, history time.Duration, 
 		return b, err
 	}
 	b.dedupe = dedupe.NewLate(ids, metrics)
+	b.idBudgets, _ = ids.(dedupe.Budgeted)
 	b.closers = append(b.closers, b.cache.Close, b.dedupe.Close)
 	return b, nil
 }

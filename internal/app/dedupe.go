@@ -21,8 +21,8 @@ func (a *App) adoptDedupe(ctx context.Context, snapshots map[tenant.ID]*settings
 	}
 	ctx, cancel := context.WithTimeout(ctx, budgetTimeout) // opening it waits for room on the disk
 	defer cancel()
-	if store, ok := a.dedupe.(dedupe.Budgeted); ok {
-		store.SetBudgets(idBudgets(snapshots))
+	if a.idBudgets != nil {
+		a.idBudgets.SetBudgets(idBudgets(snapshots))
 	}
 	err := a.dedupe.Want(ctx, len(need) > 0)
 	if err == nil {
