@@ -34,7 +34,7 @@ gotest() { # name, go test arguments...
     "$gotestsum" --format pkgname-and-test-fails --format-icons text --jsonfile-timing-events "$verdicts" -- \
         -count=1 -timeout 15m -vet=off "$@"
 }
-race() { CGO_ENABLED=1 gotest unit -race "$@"; }
+race() { CGO_ENABLED=1 gotest unit -race -parallel 4 "$@"; }
 # The Go client is a module of its own.
 gotest_in() { # directory, name, go test arguments...
     (cd "$1" && shift && gotest "$@")

@@ -53,7 +53,6 @@ func pipesOf(all []*server, pairs ...string) {
 
 func TestProcessesShareAnswersThroughRedis(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
-		t.Parallel()
 		all := sharing(t, 3, redistest.Start(t, flavor, "--save", ""))
 		document := `{"select_all":true,"order_by":[{"column":"event_id"}],"limit":77}`
 		first := all[0].query("pages", document)

@@ -171,7 +171,6 @@ func two(o redis.Options) []redis.Options {
 
 func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
-		t.Parallel()
 		trio := redistest.StartTrio(t, flavor)
 		o := real("one")
 		o.Mode, o.Addresses, o.Master = redis.Sentinel, trio.Addrs(), redistest.MasterName
@@ -198,7 +197,6 @@ func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
 
 func TestNothingIsStaleWhenTheServerHangsOrRestarts(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
-		t.Parallel()
 		server := redistest.Start(t, flavor, "--save", "")
 		o := real("one")
 		o.Addresses = []string{server.Addr()}
@@ -336,7 +334,6 @@ func noise(n int) string {
 
 func TestNothingIsStaleInAClusterThatMovesAndFailsOver(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
-		t.Parallel()
 		six := redistest.StartSix(t, flavor)
 		o := real("one")
 		o.Mode, o.Addresses = redis.Cluster, six.Addrs()

@@ -35,10 +35,15 @@ const (
 	Valkey Flavor = "valkey"
 )
 
-// Each runs a test with each flavor that is installed. In CI all are.
+// Each runs a test with each flavor that is installed, beside each other and other
+// tests: most of their time they wait. In CI all are installed.
 func Each(t *testing.T, run func(t *testing.T, flavor Flavor)) {
+	t.Parallel()
 	for _, flavor := range []Flavor{Redis, Valkey} {
-		t.Run(string(flavor), func(t *testing.T) { run(t, flavor) })
+		t.Run(string(flavor), func(t *testing.T) {
+			t.Parallel()
+			run(t, flavor)
+		})
 	}
 }
 
