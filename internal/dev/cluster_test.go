@@ -58,6 +58,19 @@ func runCluster(t *testing.T, apply func(context.Context, []string) error) *runn
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv("WH_DEV_TEST", "1")
+	// Its ports are free when they are looked for, and another's before it has them.
+	for attempt := 1; ; attempt++ {
+		r, err := tryCluster(t, self, apply)
+		if err == nil {
+			return r
+		}
+		require.Less(t, attempt, 5, "the cluster does not start: %v", err)
+		t.Log(err)
+	}
+}
+
+func tryCluster(t *testing.T, self string, apply func(context.Context, []string) error) (*running, error) {
+	t.Helper()
 	ports, err := freePorts(1)
 	require.NoError(t, err)
 	dir := t.TempDir()
@@ -75,11 +88,11 @@ func runCluster(t *testing.T, apply func(context.Context, []string) error) *runn
 	select {
 	case <-ready:
 	case err := <-r.done:
-		r.done <- err
+		return nil, fmt.Errorf("it ended before it was ready: %w", err)
 	case <-time.After(time.Minute):
 		require.FailNow(t, "the cluster does not start")
 	}
-	return r
+	return r, nil
 }
 
 func (r *running) get(path string) string {
