@@ -43,18 +43,28 @@ func allow(t *testing.T, s *redistest.Server, rule []string) {
 // nothing was refused.
 func used(t *testing.T, rule []string, servers ...*redistest.Server) {
 	t.Helper()
+	assert.Empty(t, unused(t, rule, servers...), "the rule allows what nothing uses")
+	for _, s := range servers {
+		refused(t, s)
+	}
+}
+
+// unused are the commands of the rule that no server was asked.
+func unused(t *testing.T, rule []string, servers ...*redistest.Server) []string {
+	t.Helper()
 	stats := ""
 	for _, s := range servers {
 		text, err := s.Client().Info(context.Background(), "commandstats").Result()
 		require.NoError(t, err)
 		stats += text
-		refused(t, s)
 	}
+	var never []string
 	for _, word := range rule {
-		if command, ok := strings.CutPrefix(word, "+"); ok {
-			assert.Contains(t, stats, "cmdstat_"+command+":", "the rule allows what nothing uses")
+		if command, ok := strings.CutPrefix(word, "+"); ok && !strings.Contains(stats, "cmdstat_"+command+":") {
+			never = append(never, command)
 		}
 	}
+	return never
 }
 
 func refused(t *testing.T, s *redistest.Server) {
@@ -89,7 +99,13 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 			}
 			o := quick()
 			o.Mode, o.Addresses, o.Username, o.Password = redis.Cluster, six.Addrs(), "wavehouse-cluster", "of-the-test"
-			together(t, o)
+			// Whether two ask at the same moment, so that one finds the other's lock, is
+			// up to chance.
+			for range 5 {
+				if together(t, o); len(unused(t, rule, six.Nodes[:]...)) == 0 {
+					break
+				}
+			}
 			used(t, rule, six.Nodes[:]...)
 		})
 		t.Run("sentinel", func(t *testing.T) {
