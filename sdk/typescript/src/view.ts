@@ -185,13 +185,13 @@ function whole(value: unknown): value is number | bigint {
   return typeof value === "bigint" || Number.isSafeInteger(value);
 }
 
-/** An exact sum of whole numbers, as a number where JavaScript can hold it. */
+/** An exact sum of whole numbers, as a number where JavaScript can print it, as answers are read. */
 function add(a: unknown, b: number | bigint): number | bigint | undefined {
   if (!whole(a)) {
     return undefined;
   }
   const sum = BigInt(a) + BigInt(b);
-  return Number.isSafeInteger(Number(sum)) ? Number(sum) : sum;
+  return String(Number(sum)) === String(sum) ? Number(sum) : sum;
 }
 
 function pick(row: Values, columns: readonly string[]): Values | undefined {

@@ -94,7 +94,7 @@ test("counts, whole sums and maxima of groups are kept up", async (t) => {
   s.send({ page: "a", n: 2, at: "2026-03-24T12:05:00Z" });
   await until(() => w.last().rows.length === 3);
   assert.deepEqual(w.last().rows, [
-    { page: "a", t: "2026-03-24T12:00:00Z", count: 2, sum_n: 9007199254740998n, max_n: 7 },
+    { page: "a", t: "2026-03-24T12:00:00Z", count: 2, sum_n: 9007199254740998, max_n: 7 },
     { page: "b", t: "2026-03-24T12:00:00Z", count: 1, sum_n: 1, max_n: 1 },
     { page: "a", t: "2026-03-24T12:05:00Z", count: 1, sum_n: 2, max_n: 2 },
   ]);

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { avg, count, countDistinct, max, median, min, quantiles, sum, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
+import { WaveHouseOps } from "@wavehouse/sdk/ops";
+import { FakeWaveHouse } from "@wavehouse/sdk/testing";
+
+import { failure, FakeClock, json, Stub } from "./stub.js";
+
+function double() {
+  const fake = new FakeWaveHouse();
+  return { fake, client: new WaveHouse({ url: "http://test", fetch: fake.fetch, clock: new FakeClock() }) };
+}
+
+test("the double answers queries as a server does", async () => {
+  const { fake, client } = double();
+  fake.insert("t", [
+    { page: "a", n: 1, at: "2026-03-24T12:01:00Z" }, { page: "b", n: 9007199254740993n, at: "2026-03-24T12:04:00Z" },
+    { page: "a", n: 4, at: "2026-03-24T12:06:00Z" }, { page: null, n: 0, at: "2026-03-25T00:00:00Z" },
+  ]);
+  assert.deepEqual(
+    await client.from("t").select("page", count(), max("n"), min("n"), avg("n"), countDistinct("n")).where("page", "eq", "a").groupBy("page"),
+    [{ page: "a", count: 2, max_n: 4, min_n: 1, avg_n: 2.5, count_distinct_n: 2 }],
+  );
+  assert.deepEqual(await client.from("t").select("n").where("page", "in", ["b"]), [{ n: 9007199254740993n }]);
+  assert.deepEqual(await client.from("t").select(sum("n")), [{ sum_n: 9007199254740998 }]);
+  assert.deepEqual(
+    await client.from("t").select(count()).timeBucket("at", "5m", "t").timeRange("at", "2026-03-24T00:00:00Z", "2026-03-25T00:00:00Z").orderBy("t"),
+    [{ t: "2026-03-24T12:00:00Z", count: 2 }, { t: "2026-03-24T12:05:00Z", count: 1 }],
+  );
+  assert.deepEqual(await client.from("t").select("page").orderBy("page", "desc").limit(1).offset(1), [{ page: "b" }]);
+  assert.deepEqual(await client.from("t").select(median("n"), quantiles("n", [0])).where("n", "lt", 5).where("page", "is_not_null"), [{ median_n: 4, quantiles_n: [1] }]);
+  assert.deepEqual(await client.from("t").select("page").where("page", "like", "_%").where("page", "neq", "b").where("n", "gte", 2), [{ page: "a" }]);
+  assert.deepEqual(await client.query("none", { aggregations: [{ fn: "count" }] }), [{ count: 0 }]);
+  const lines = [];
+  for await (const row of client.from("t").select("page").where("page", "not_in", ["a"]).stream()) {
+    lines.push(row);
+  }
+  assert.deepEqual(lines, [{ page: "b" }]);
+  await assert.rejects(client.query("t", { aggregations: [{ fn: "nope" }] }), /knows no aggregation nope/);
+});
+
+test("the double fails when told to, and a repeated key stores once", async () => {
+  const { fake, client } = double();
+  fake.failNext({ status: 503, code: "queue.full", retryable: true, retryAfter: 1 }, "lost");
+  const result = await client.insert("t", { n: 1 }, { idempotencyKey: "k" });
+  assert.deepEqual([result.succeeded, result.duplicates], [0, 1], "the lost answer had stored it");
+  assert.deepEqual(fake.rows("t"), [{ n: 1 }]);
+  assert.equal(fake.asked.length, 3);
+  await assert.rejects(client.insert("t", { n: 2 }, { idempotencyKey: "k" }), { code: "idempotency.key_reused" });
+  fake.pipe("top", ({ limit }) => [{ limit }]);
+  assert.deepEqual(await client.pipe("top", { limit: 3 }), [{ limit: 3 }]);
+  await assert.rejects(client.pipe("gone", {}), { code: "pipe.unknown" });
+  assert.equal((await client.insert("t", { n: 3 }, { wait: "inserted" })).inserted, true);
+});
+
+test("streams and live queries follow the double over a cut", async () => {
+  const { fake, client } = double();
+  fake.insert("t", { n: 1 });
+  const states: LiveState<unknown>[] = [];
+  const leave = client.live(client.from("t").select("n")).subscribe((state) => states.push(state));
+  const shows = async (rows: unknown) => {
+    for (let i = 0; i < 400 && JSON.stringify(states.at(-1)?.rows) !== JSON.stringify(rows); i++) {
+      await new Promise((done) => setTimeout(done, 5));
+    }
+    assert.deepEqual(states.at(-1)?.rows, rows);
+  };
+  await shows([{ n: 1 }]);
+  for (let i = 0; i < 400 && states.at(-1)?.status !== "live"; i++) {
+    await new Promise((done) => setTimeout(done, 5));
+  }
+  fake.insert("t", { n: 2 });
+  await shows([{ n: 1 }, { n: 2 }]);
+  fake.cutStreams();
+  fake.insert("t", [{ n: 3 }]);
+  await shows([{ n: 1 }, { n: 2 }, { n: 3 }]);
+  leave();
+});
+
+test("an operator's calls name the tenant and are repeated where that does no harm", async (t) => {
+  const stub = await Stub.start(failure(503, "clickhouse.unavailable", true), json(200, [{ n: 1 }]), failure(502, "x", true));
+  t.after(() => stub[Symbol.asyncDispose]());
+  const ops = new WaveHouseOps({ url: stub.url, operatorKey: "k", tenant: "acme", clock: new FakeClock() });
+  assert.deepEqual(await ops.query("SELECT {n:UInt8} AS n", { params: { n: "1" } }), [{ n: 1 }]);
+  const [first] = stub.received;
+  assert.equal(first?.headers["x-operator-key"], "k");
+  assert.equal(first?.url.search, "?tenant=acme");
+  assert.deepEqual(JSON.parse(first?.body ?? ""), { sql: "SELECT {n:UInt8} AS n", params: { n: "1" } });
+  const before = stub.received.length;
+  await assert.rejects(ops.query("INSERT INTO t VALUES (1)", { write: true }), WaveHouseError);
+  await assert.rejects(ops.discard({ table: "t", all: true }), WaveHouseError);
+  await assert.rejects(ops.replay({ table: "t", ids: ["1"] }), WaveHouseError);
+  assert.equal(stub.received.length, before + 3, "what writes is not repeated");
+});
+
+test("an operator's calls are read where they are documented", async (t) => {
+  const stub = await Stub.start(json(200, {}));
+  t.after(() => stub[Symbol.asyncDispose]());
+  const ops = new WaveHouseOps({ url: stub.url, operatorKey: "k" });
+  await ops.schema();
+  await ops.types("viewer");
+  await ops.tenants();
+  await ops.fleet();
+  await ops.reload();
+  await ops.letterStats();
+  await ops.letters("t", { limit: 2 });
+  assert.deepEqual(stub.received.map((r) => `${r.method} ${r.url.pathname}${r.url.search}`), [
+    "GET /v1/ops/schema", "GET /v1/ops/types?role=viewer", "GET /v1/ops/tenants", "GET /v1/ops/fleet", "POST /v1/ops/settings/reload",
+    "GET /v1/ops/dlq/stats", "GET /v1/ops/dlq/rows?table=t&limit=2",
+  ]);
+});
