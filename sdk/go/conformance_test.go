@@ -1,0 +1,198 @@
+package wavehouse
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// conformanceCase is one of sdk/conformance/cases.json, whose README explains it.
+type conformanceCase struct {
+	Name    string
+	Call    string
+	Rows    []map[string]any
+	Key     string
+	Answers []json.RawMessage
+	Stream  string
+	Expect  struct {
+		Requests  *int
+		Rows      []string
+		Gaps      *int
+		Succeeded *int
+		Failures  []struct {
+			Index        int
+			Code, Column string
+		}
+		Keys, Resumed []string
+		Waited        int
+		Error         *struct {
+			Code       *string
+			Status     *int
+			Retryable  *bool
+			RequestID  *string `json:"request_id"`
+			RetryAfter *int    `json:"retry_after"`
+		}
+	}
+}
+
+func (c conformanceCase) answers(t *testing.T) []answer {
+	t.Helper()
+	var all []answer
+	for _, raw := range c.Answers {
+		var a struct {
+			Status  int
+			Headers map[string]string
+			Body    json.RawMessage
+			Text    *string
+		}
+		if string(raw) == `"lost"` {
+			all = append(all, reset)
+			continue
+		}
+		if err := json.Unmarshal(raw, &a); err != nil {
+			t.Fatal(err)
+		}
+		body := string(a.Body)
+		if a.Text != nil {
+			body = *a.Text
+		}
+		var headers []string
+		for key, value := range a.Headers {
+			headers = append(headers, key, value)
+		}
+		all = append(all, text(a.Status, body, headers...))
+	}
+	return all
+}
+
+// TestConformance runs what every client of the repository does.
+func TestConformance(t *testing.T) {
+	raw, err := os.ReadFile("../conformance/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []conformanceCase
+	if err := json.Unmarshal(raw, &cases); err != nil || len(cases) < 20 {
+		t.Fatal(len(cases), err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			if c.Stream == "" {
+				c.check(t, c.answers(t))
+				return
+			}
+			for cut := range len(c.Stream) {
+				c.check(t, []answer{sse(c.Stream[:cut]), func(w http.ResponseWriter, r *http.Request, _ string) {
+					rest := c.Stream
+					if at := strings.Index(rest, "id: "+r.Header.Get("Last-Event-ID")+"\n"); at >= 0 {
+						rest = rest[at+strings.Index(rest[at:], "\n\n")+2:]
+					}
+					sse(rest)(w, r, "")
+				}, text(204, "")})
+			}
+		})
+	}
+}
+
+func (c conformanceCase) check(t *testing.T, answers []answer) {
+	t.Helper()
+	s := serve(t, answers...)
+	defer s.Close()
+	cl, waits := client(t, s)
+	type n struct {
+		N json.RawMessage `json:"n"`
+	}
+	digits := func(rows []n) []string {
+		all := []string{}
+		for _, r := range rows {
+			all = append(all, strings.Trim(string(r.N), `"`))
+		}
+		return all
+	}
+	var rows []string
+	var result InsertResult
+	var failure error
+	gaps := 0
+	switch c.Call {
+	case "query":
+		var found []n
+		found, failure = Query[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
+		rows = digits(found)
+	case "pipe":
+		var found []n
+		found, failure = Pipe[n](t.Context(), cl, "p", nil)
+		rows = digits(found)
+	case "insert":
+		var options []InsertOption
+		if c.Key != "" {
+			options = append(options, IdempotencyKey(c.Key))
+		}
+		result, failure = Insert(t.Context(), cl, "t", c.Rows, options...)
+	case "stream":
+		for e, err := range Stream[n](t.Context(), cl, "t") {
+			switch {
+			case err != nil:
+				failure = err
+			case e.Kind == EventRow:
+				rows = append(rows, digits([]n{e.Row})...)
+			case e.Kind == EventGap:
+				gaps++
+			}
+		}
+	default:
+		t.Fatal(c.Call)
+	}
+	same(t, "requests", c.Expect.Requests, s.count())
+	if want := c.Expect.Error; want != nil {
+		e := codeOf(t, failure)
+		same(t, "code", want.Code, e.Code)
+		same(t, "status", want.Status, e.Status)
+		same(t, "retryable", want.Retryable, e.Retryable)
+		same(t, "request id", want.RequestID, e.RequestID)
+		same(t, "retry after", want.RetryAfter, int(e.RetryAfter/time.Second))
+		return
+	}
+	if failure != nil {
+		t.Fatal(failure)
+	}
+	if !slices.Equal(rows, c.Expect.Rows) {
+		t.Fatalf("rows %v, want %v", rows, c.Expect.Rows)
+	}
+	same(t, "gaps", c.Expect.Gaps, gaps)
+	same(t, "succeeded", c.Expect.Succeeded, result.Succeeded)
+	if c.Expect.Failures != nil {
+		var got []string
+		for _, f := range result.Failures {
+			got = append(got, fmt.Sprint(f.Index, f.Code, f.Column))
+		}
+		var want []string
+		for _, f := range c.Expect.Failures {
+			want = append(want, fmt.Sprint(f.Index, f.Code, f.Column))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("failures %v, want %v", got, want)
+		}
+	}
+	if c.Expect.Keys != nil && !slices.Equal(s.headers("Idempotency-Key"), c.Expect.Keys) {
+		t.Fatal(s.headers("Idempotency-Key"))
+	}
+	if c.Expect.Resumed != nil && !slices.Equal(s.headers("Last-Event-ID"), c.Expect.Resumed) {
+		t.Fatal(s.headers("Last-Event-ID"))
+	}
+	if c.Expect.Waited > 0 && (len(*waits) == 0 || (*waits)[0] < time.Duration(c.Expect.Waited)*time.Second) {
+		t.Fatal(*waits)
+	}
+}
+
+// same compares what the case names.
+func same[T comparable](t *testing.T, what string, want *T, got T) {
+	t.Helper()
+	if want != nil && *want != got {
+		t.Fatalf("%s: got %v, want %v", what, got, *want)
+	}
+}
