@@ -244,6 +244,7 @@ func race(t *testing.T, s *Subject) {
 		})
 	}
 	wg.Wait()
+	require.False(t, t.Failed(), "a caller got no answer")
 	for i, id := range ids {
 		won := 0
 		for _, reservations := range results {
