@@ -39,8 +39,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		})
 	}
 	reg.MustRegister(m.lapsed, m.requests, m.retries, m.units,
-		flag("wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", s.isOpen),
-		flag("wavehouse_dedupe_table_ok", "1 while everything about the DynamoDB table is as it should be, TTL included.", s.isRight),
+		flag("wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", s.table.Usable),
+		flag("wavehouse_dedupe_table_ok", "1 while everything about the DynamoDB table is as it should be, TTL included.", s.table.Right),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_dedupe_clock_offset_seconds", Help: "How much later it is at DynamoDB than on this machine, where that is more than two seconds.",
 		}, func() float64 { return float64(s.clock.offset.Load()) / 1e9 }))

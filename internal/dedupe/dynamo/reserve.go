@@ -44,7 +44,7 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 	for i := range reservations {
 		reservations[i].State = dedupe.InFlight // until it is known to be otherwise
 	}
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.table.Use(ctx, func(ctx context.Context) error {
 		err := dedupe.Each(len(keys), func(i int) error {
 			r, err := s.reserve(ctx, o, token, keys[i])
 			if err == nil {

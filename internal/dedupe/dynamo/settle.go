@@ -30,7 +30,7 @@ const mine = "st = :r AND begins_with(tk, :me)"
 // Commit implements dedupe.Reserver.
 func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
 	var lost atomic.Int64
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.table.Use(ctx, func(ctx context.Context) error {
 		now := s.clock.now()
 		var sure, others []item
 		for _, e := range entries {
@@ -139,7 +139,7 @@ func (s *Store) commitOthers(ctx context.Context, o dedupe.Owner, items []item, 
 
 // Release implements dedupe.Reserver.
 func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) error {
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.table.Use(ctx, func(ctx context.Context) error {
 		if err := s.release(ctx, o, keysOf(scope, ids)); err != nil {
 			return fmt.Errorf("release ids: %w", err)
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -50,8 +49,6 @@ const (
 	defaultTimeout = 5 * time.Second
 	defaultAttempt = 2 * time.Second
 	defaultRecheck = 5 * time.Second
-	// checkEvery is how often a table that is right is looked at.
-	checkEvery = 5 * time.Minute
 	// maxWaited bounds the ids of others that are remembered, because somebody
 	// waits for them.
 	maxWaited = 20_000
@@ -63,17 +60,11 @@ type Store struct {
 	client  *dynamodb.Client
 	metrics *metrics
 	clock   *clock
-	guard   dedupe.Guard
+	table   *dedupe.Inspected
 	held    *held
 	// waited holds until when an id is another's. Asking for one again costs a
 	// read, where a claim would cost a write.
 	waited *memo.Memo[string, time.Time]
-
-	checking sync.Mutex // held by who looks at the table
-	mu       sync.Mutex
-	wanted   bool
-	verdict  verdict
-	checked  time.Time // when the table was looked at last
 }
 
 var _ dedupe.Store = (*Store)(nil)
@@ -92,8 +83,10 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.attempt = cmp.Or(o.attempt, defaultAttempt)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	s.o, s.guard.Timeout = o, o.Timeout
-	s.verdict = verdict{fault: fmt.Errorf("%w: the table %q has not been looked at yet", dedupe.ErrUnavailable, o.Table)}
+	s.o = o
+	s.table = dedupe.NewInspected(dedupe.Inspection{
+		Place: "table", Name: o.Table, Look: s.look, Timeout: o.Timeout, Recheck: o.recheck, Logger: o.Logger,
+	})
 	s.metrics = newMetrics(o.Metrics, s)
 	var err error
 	if s.client, err = newClient(ctx, o, s); err != nil {
@@ -103,64 +96,14 @@ func New(ctx context.Context, o Options) (*Store, error) {
 }
 
 // Want implements dedupe.Store. The table is looked at whenever it was not right.
-func (s *Store) Want(ctx context.Context, wanted bool) error {
-	s.mu.Lock()
-	s.wanted = wanted
-	s.mu.Unlock()
-	if !wanted {
-		return nil
-	}
-	return s.guard.Force(ctx, s.look)
-}
+func (s *Store) Want(ctx context.Context, wanted bool) error { return s.table.Want(ctx, wanted) }
 
 // Run implements dedupe.Store: it looks at the table until it is right, and now and
 // then afterwards.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.o.recheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.held.sweep(s.clock.now())
-			if s.due() {
-				bounded, cancel := context.WithTimeout(ctx, s.o.Timeout)
-				_ = s.look(bounded) // it is logged and remembered
-				cancel()
-			}
-		}
-	}
-}
-
-// due reports whether Run has to look at the table.
-func (s *Store) due() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted && (s.verdict.fault != nil || s.verdict.advice != nil || time.Since(s.checked) >= checkEvery)
+	s.table.Run(ctx, func() { s.held.sweep(s.clock.now()) })
+	return nil
 }
 
 // Close implements dedupe.Store.
-func (s *Store) Close(ctx context.Context) error { return s.guard.Close(ctx) }
-
-// do runs one call once the table is known to be right.
-func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
-	return s.guard.Do(ctx, func(ctx context.Context) error {
-		if err := s.open(ctx); err != nil {
-			return err
-		}
-		return op(ctx)
-	})
-}
-
-func (s *Store) isOpen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verdict.fault == nil
-}
-
-func (s *Store) isRight() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verdict == verdict{}
-}
+func (s *Store) Close(ctx context.Context) error { return s.table.Close(ctx) }

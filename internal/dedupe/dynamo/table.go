@@ -13,90 +13,43 @@ import (
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
 
-// verdict is what was found about the table.
-type verdict struct {
-	// fault is why it cannot be used; it wraps dedupe.ErrUnavailable.
-	fault error
-	// advice is what should be otherwise.
-	advice error
-}
-
-// open returns nil once the table is known to be of the right shape. It was looked
-// at before, but for a call that comes very early or finds it wrong for long.
-func (s *Store) open(ctx context.Context) error {
-	s.mu.Lock()
-	fault, stale := s.verdict.fault, time.Since(s.checked) >= s.o.recheck
-	s.mu.Unlock()
-	if fault == nil || !stale {
-		return fault
-	}
-	return s.look(ctx)
-}
-
-// look looks at the table, makes it where that is asked for, and remembers what it
-// found. A look that got no answer leaves a table that was right as it was.
-func (s *Store) look(ctx context.Context) error {
-	s.checking.Lock()
-	defer s.checking.Unlock()
+// look looks at the table, and makes it where that is asked for.
+func (s *Store) look(ctx context.Context) (dedupe.Verdict, error) {
 	v, err := s.judge(ctx)
-	if missing, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
-		if err = missing; s.o.CreateTable && s.o.Endpoint != "" {
-			if err = s.create(ctx); err == nil {
-				v, err = s.judge(ctx)
-			}
-		}
-		if err != nil {
-			v.fault = fmt.Errorf("%w: there is no table %q: %w", dedupe.ErrUnavailable, s.o.Table, err)
-		}
-	} else if err != nil {
-		v.fault = fmt.Errorf("%w: look at the table %q: %w", dedupe.ErrUnavailable, s.o.Table, err)
-		if s.isOpen() {
-			return nil
+	missing, ok := errors.AsType[*types.ResourceNotFoundException](err)
+	if !ok {
+		return v, err
+	}
+	if err = missing; s.o.CreateTable && s.o.Endpoint != "" {
+		if err = s.create(ctx); err == nil {
+			v, err = s.judge(ctx)
 		}
 	}
-	s.note(v)
-	return v.fault
-}
-
-// note remembers a verdict, and says so when it is another one.
-func (s *Store) note(v verdict) {
-	s.mu.Lock()
-	before := s.verdict
-	s.verdict, s.checked = v, time.Now()
-	s.mu.Unlock()
-	switch {
-	case v.fault != nil:
-		if before.fault == nil || before.fault.Error() != v.fault.Error() {
-			s.o.Logger.Error("the table of seen ids cannot be used; it is looked at again", "table", s.o.Table, "error", v.fault)
-		}
-	case v.advice != nil:
-		if before.advice == nil || before.advice.Error() != v.advice.Error() {
-			s.o.Logger.Warn("the table of seen ids is not as it should be", "table", s.o.Table, "error", v.advice)
-		}
-	case before != verdict{}:
-		s.o.Logger.Info("the table of seen ids is right", "table", s.o.Table)
+	if err != nil {
+		v.Fault = fmt.Errorf("there is no table %q: %w", s.o.Table, err)
 	}
+	return v, nil
 }
 
 // judge looks at the table; the error says that it could not.
-func (s *Store) judge(ctx context.Context) (v verdict, err error) {
+func (s *Store) judge(ctx context.Context) (v dedupe.Verdict, err error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.o.Table})
 	s.metrics.request("describe", err)
 	if err != nil {
 		return v, err
 	}
 	if fault := shape(out.Table); fault != nil {
-		return verdict{fault: fmt.Errorf("%w: the table %q: %w", dedupe.ErrUnavailable, s.o.Table, fault)}, nil
+		return dedupe.Verdict{Fault: fmt.Errorf("the table %q: %w", s.o.Table, fault)}, nil
 	}
 	if len(out.Table.Replicas) > 0 && out.Table.MultiRegionConsistency != types.MultiRegionConsistencyStrong {
-		v.advice = errors.New("it is replicated to other regions eventually: an id that is claimed in two regions at once is stored twice")
+		v.Advice = errors.New("it is replicated to other regions eventually: an id that is claimed in two regions at once is stored twice")
 	}
 	ttl, err := s.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &s.o.Table})
 	s.metrics.request("describe", err)
 	if err != nil {
 		return v, err
 	}
-	v.advice = errors.Join(v.advice, lifetime(ttl.TimeToLiveDescription))
+	v.Advice = errors.Join(v.Advice, lifetime(ttl.TimeToLiveDescription))
 	return v, nil
 }
 

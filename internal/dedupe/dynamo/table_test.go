@@ -48,7 +48,7 @@ func TestTablesThatCannotBeUsed(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- s.Run(ctx) }()
 			f.AddTable("ids", "pk", "S", "ex")
-			require.Eventually(t, s.isRight, time.Minute, time.Millisecond)
+			require.Eventually(t, s.table.Right, time.Minute, time.Millisecond)
 			cancel()
 			require.NoError(t, <-ended)
 			require.NoError(t, s.Want(t.Context(), true))
@@ -72,8 +72,8 @@ func TestTablesThatAreNotAsTheyShouldBe(t *testing.T) {
 		for range 3 {
 			require.NoError(t, s.Want(t.Context(), true))
 		}
-		assert.True(t, s.isOpen())
-		assert.False(t, s.isRight())
+		assert.True(t, s.table.Usable())
+		assert.False(t, s.table.Right())
 		assert.Contains(t, log.String(), want)
 		assert.Equal(t, 1, strings.Count(log.String(), want), "it is said once")
 		reserve(t, s, anna, "a")
@@ -89,10 +89,7 @@ func TestALookWithoutAnAnswerChangesNothing(t *testing.T) {
 	require.NoError(t, s.Want(t.Context(), true))
 	f.Fail(only("DescribeTable", dynamotest.Fault{Code: "AccessDeniedException"}))
 	require.NoError(t, s.Want(t.Context(), true))
-	require.True(t, s.isRight())
-	require.False(t, s.due())
-	s.checked = time.Now().Add(-checkEvery)
-	require.True(t, s.due())
+	require.True(t, s.table.Right())
 }
 
 func TestATableIsMadeForDevelopment(t *testing.T) {

@@ -73,10 +73,7 @@ var errEntry = errors.New("a key that this version cannot read")
 func (s *Store) read(ctx context.Context, key string) (entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	s.mu.Lock()
-	stream := s.handle
-	s.mu.Unlock()
-	m, err := stream.GetLastMsgForSubject(ctx, s.subject(key))
+	m, err := (*s.handle.Load()).GetLastMsgForSubject(ctx, s.subject(key))
 	s.metrics.request("read", err)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):

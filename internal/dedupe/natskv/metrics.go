@@ -30,8 +30,8 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 		})
 	}
 	reg.MustRegister(m.requests,
-		flag("wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", s.isOpen),
-		flag("wavehouse_dedupe_table_ok", "1 while everything about the bucket of seen ids is as it should be.", s.isRight))
+		flag("wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", s.bucket.Usable),
+		flag("wavehouse_dedupe_table_ok", "1 while everything about the bucket of seen ids is as it should be.", s.bucket.Right))
 	return m
 }
 

@@ -28,7 +28,7 @@ func (s *Store) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 	for i := range reservations {
 		reservations[i].State = dedupe.InFlight // until it is known to be otherwise
 	}
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.bucket.Use(ctx, func(ctx context.Context) error {
 		err := dedupe.Each(len(ids), func(i int) error {
 			r, err := s.reserve(ctx, o, token, keyOf(scope, ids[i]))
 			if err == nil {

@@ -14,7 +14,7 @@ import (
 func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
 	var lost atomic.Int64
 	token := newToken(o)
-	err := s.do(ctx, func(ctx context.Context) error {
+	err := s.bucket.Use(ctx, func(ctx context.Context) error {
 		err := dedupe.Each(len(entries), func(i int) error {
 			ok, err := s.commit(ctx, o, token, keyOf(scope, entries[i].ID), entries[i].Value, retention)
 			if err == nil && !ok {
@@ -61,7 +61,7 @@ func (s *Store) commit(ctx context.Context, o dedupe.Owner, token []byte, key st
 
 // Release implements dedupe.Reserver.
 func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, ids []string) error {
-	return s.do(ctx, func(ctx context.Context) error {
+	return s.bucket.Use(ctx, func(ctx context.Context) error {
 		err := dedupe.Each(len(ids), func(i int) error { return s.release(ctx, o, keyOf(scope, ids[i])) })
 		if err != nil {
 			return fmt.Errorf("release ids: %w", err)

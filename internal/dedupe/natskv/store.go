@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,8 +37,6 @@ type Options struct {
 const (
 	defaultTimeout = 5 * time.Second
 	defaultRecheck = 5 * time.Second
-	// checkEvery is how often a bucket that is right is looked at.
-	checkEvery = 5 * time.Minute
 	// maxWaited bounds the ids of others that are remembered, because somebody
 	// waits for them.
 	maxWaited = 20_000
@@ -49,18 +47,13 @@ type Store struct {
 	o       Options
 	js      jetstream.JetStream
 	metrics *metrics
-	guard   dedupe.Guard
+	bucket  *dedupe.Inspected
 	held    *held
 	// waited holds until when an id may be another's. Asking for one again is a
 	// read.
 	waited *memo.Memo[string, time.Time]
 
-	checking sync.Mutex // held by who looks at the bucket
-	mu       sync.Mutex
-	wanted   bool
-	verdict  verdict
-	checked  time.Time // when the bucket was looked at last
-	handle   jetstream.Stream
+	handle atomic.Pointer[jetstream.Stream] // nil before the bucket was found
 }
 
 var _ dedupe.Store = (*Store)(nil)
@@ -77,72 +70,23 @@ func New(nc *nats.Conn, o Options) (*Store, error) {
 	}
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	s := &Store{
-		o: o, js: js, held: newHeld(), waited: memo.New[string, time.Time](maxWaited), guard: dedupe.Guard{Timeout: o.Timeout},
-		verdict: verdict{fault: fmt.Errorf("%w: the bucket %s has not been looked at yet", dedupe.ErrUnavailable, o.Bucket)},
-	}
+	s := &Store{o: o, js: js, held: newHeld(), waited: memo.New[string, time.Time](maxWaited)}
+	s.bucket = dedupe.NewInspected(dedupe.Inspection{
+		Place: "bucket", Name: o.Bucket, Look: s.look, Timeout: o.Timeout, Recheck: o.recheck, Logger: o.Logger,
+	})
 	s.metrics = newMetrics(o.Metrics, s)
 	return s, nil
 }
 
 // Want implements dedupe.Store.
-func (s *Store) Want(ctx context.Context, wanted bool) error {
-	s.mu.Lock()
-	s.wanted = wanted
-	s.mu.Unlock()
-	if !wanted {
-		return nil
-	}
-	return s.guard.Force(ctx, s.look)
-}
+func (s *Store) Want(ctx context.Context, wanted bool) error { return s.bucket.Want(ctx, wanted) }
 
-// Run implements dedupe.Store: it looks at the bucket until it is right, and now
-// and then afterwards.
+// Run implements dedupe.Store: it looks at the bucket until it is right, and now and
+// then afterwards.
 func (s *Store) Run(ctx context.Context) error {
-	tick := time.NewTicker(s.o.recheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			s.held.sweep(time.Now())
-			if s.due() {
-				bounded, cancel := context.WithTimeout(ctx, s.o.Timeout)
-				_ = s.look(bounded) // it is logged and remembered
-				cancel()
-			}
-		}
-	}
-}
-
-func (s *Store) due() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted && (s.verdict.fault != nil || s.verdict.advice != nil || time.Since(s.checked) >= checkEvery)
+	s.bucket.Run(ctx, func() { s.held.sweep(time.Now()) })
+	return nil
 }
 
 // Close implements dedupe.Store.
-func (s *Store) Close(ctx context.Context) error { return s.guard.Close(ctx) }
-
-// do runs one call once the bucket is known to be right.
-func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
-	return s.guard.Do(ctx, func(ctx context.Context) error {
-		if err := s.open(ctx); err != nil {
-			return err
-		}
-		return op(ctx)
-	})
-}
-
-func (s *Store) isOpen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verdict.fault == nil
-}
-
-func (s *Store) isRight() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.verdict == verdict{}
-}
+func (s *Store) Close(ctx context.Context) error { return s.bucket.Close(ctx) }

@@ -180,8 +180,8 @@ func TestBucketsThatCannotBeUsed(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()
 		bucket(t, c, name, 1)
-		require.Eventually(t, s.isOpen, time.Minute, time.Millisecond)
-		require.False(t, s.isRight(), "one replica is not what it should be")
+		require.Eventually(t, s.bucket.Usable, time.Minute, time.Millisecond)
+		require.False(t, s.bucket.Right(), "one replica is not what it should be")
 		cancel()
 		require.NoError(t, <-ended)
 	}
@@ -197,7 +197,7 @@ func TestAClusterThatLosesItsLeadersForgetsNothing(t *testing.T) {
 		stores[n] = open(t, c.Connect(t), Options{Bucket: "ids", Lease: 5 * time.Second, Timeout: 5 * time.Second})
 		natstest.Await(t, "the bucket to be seen", func(ctx context.Context) error { return stores[n].Want(ctx, true) })
 	}
-	require.True(t, stores[0].isRight())
+	require.True(t, stores[0].bucket.Right())
 	const ids = 150
 	var mu sync.Mutex
 	told := map[string]int{}
