@@ -8,7 +8,7 @@ import (
 // tiers gives each package of internal/ its height; a package may import its
 // own height and below. A folder below a listed one has its parent's height.
 var tiers = map[string]int{
-	"tenant": 0, "config": 0, "nearest": 0, "units": 0, "strictjson": 0, "spec": 0, "excerpt": 0, "memo": 0, "claim": 0,
+	"tenant": 0, "config": 0, "nearest": 0, "units": 0, "strictjson": 0, "spec": 0, "excerpt": 0, "memo": 0, "lifetime": 0, "claim": 0,
 	"record": 1, "schema": 1, "cache": 1, "dedupe": 1, "mq": 1, "chunk": 1, "coord": 1,
 	"clickhouse": 1, "telemetry": 1, "limit": 1, "fairshare": 1, "notice": 1,
 	"ingest": 2, "insert": 2, "letters": 2, "sweep": 2, "fleet": 2, "query": 2, "pipes": 2,

@@ -18,40 +18,23 @@ const self = "local"
 
 // Coordinator is the local coord.Coordinator.
 type Coordinator struct {
-	ctx    context.Context
-	cancel context.CancelFunc
+	turns *coord.Turns
 
-	// mu guards the rest.
-	mu     sync.Mutex
-	closed bool
-	leases map[string]chan struct{}
-	token  coord.Token // the newest of all leases
-	tasks  sync.WaitGroup
+	mu    sync.Mutex
+	token coord.Token // the newest of all leases
 }
 
 // New returns a Coordinator; Close ends it.
-func New() *Coordinator {
-	c := &Coordinator{leases: map[string]chan struct{}{}}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	return c
-}
+func New() *Coordinator { return &Coordinator{turns: coord.NewTurns()} }
 
 // Elect implements coord.Coordinator. Two calls under one name run one after
 // the other.
 func (c *Coordinator) Elect(ctx context.Context, name string, run func(context.Context, coord.Token) error) error {
-	lease, err := c.enter(name)
+	ctx, done, err := c.turns.Take(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer c.tasks.Done()
-	ctx, cancel := c.bind(ctx)
-	defer cancel()
-	select {
-	case lease <- struct{}{}:
-		defer func() { <-lease }()
-	case <-ctx.Done():
-		return fmt.Errorf("wait for lease %q: %w", name, context.Cause(ctx))
-	}
+	defer done()
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("wait for lease %q: %w", name, err)
 	}
@@ -71,14 +54,13 @@ func (c *Coordinator) Members(ctx context.Context, group string) (coord.Membersh
 	if err := ctx.Err(); err != nil {
 		return coord.Membership{}, fmt.Errorf("join group %q: %w", group, err)
 	}
-	if _, err := c.enter(""); err != nil {
+	ctx, done, err := c.turns.Begin(ctx)
+	if err != nil {
 		return coord.Membership{}, err
 	}
 	changes := make(chan []string)
-	ctx, cancel := c.bind(ctx)
 	go func() {
-		defer c.tasks.Done()
-		defer cancel()
+		defer done()
 		<-ctx.Done()
 		close(changes)
 	}()
@@ -86,44 +68,4 @@ func (c *Coordinator) Members(ctx context.Context, group string) (coord.Membersh
 }
 
 // Close implements coord.Coordinator.
-func (c *Coordinator) Close(ctx context.Context) error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return coord.ErrClosed
-	}
-	c.closed = true
-	c.mu.Unlock()
-	c.cancel()
-	done := make(chan struct{})
-	go func() { c.tasks.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close coordination: %w", ctx.Err())
-	}
-}
-
-// enter counts a call that Close waits for, and returns the named lease.
-func (c *Coordinator) enter(name string) (chan struct{}, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, coord.ErrClosed
-	}
-	c.tasks.Add(1)
-	lease := c.leases[name]
-	if lease == nil {
-		lease = make(chan struct{}, 1)
-		c.leases[name] = lease
-	}
-	return lease, nil
-}
-
-// bind returns a context that ends with ctx or when c closes.
-func (c *Coordinator) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(coord.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
-}
+func (c *Coordinator) Close(ctx context.Context) error { return c.turns.Close(ctx) }

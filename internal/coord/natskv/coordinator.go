@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -53,16 +52,9 @@ func On(nc *nats.Conn, name string) (Bucket, error) {
 // Coordinator is the coord.Coordinator of one of many processes.
 type Coordinator struct {
 	o        Options
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
+	turns    *coord.Turns
 	failures prometheus.Counter
 	holds    *prometheus.GaugeVec
-
-	mu     sync.Mutex
-	closed bool
-	tasks  sync.WaitGroup
-	// turns has one place for each name: calls of this process take turns.
-	turns map[string]chan struct{}
 }
 
 // New returns a Coordinator; Close ends it. Nothing is asked of the bucket yet.
@@ -74,7 +66,7 @@ func New(o Options) *Coordinator {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Coordinator{
-		o: o, turns: map[string]chan struct{}{},
+		o: o, turns: coord.NewTurns(),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_coord_failures_total", Help: "Requests to the bucket of leases that failed.",
 		}),
@@ -85,7 +77,6 @@ func New(o Options) *Coordinator {
 	if o.Metrics != nil {
 		o.Metrics.MustRegister(c.failures, c.holds)
 	}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
 
@@ -94,19 +85,11 @@ func (c *Coordinator) mine() record { return record{Holder: c.o.Instance, Nonce:
 
 // Elect implements coord.Coordinator.
 func (c *Coordinator) Elect(ctx context.Context, name string, run func(context.Context, coord.Token) error) error {
-	turn, err := c.enter(name)
+	ctx, done, err := c.turns.Take(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer c.tasks.Done()
-	ctx, cancel := c.bind(ctx)
-	defer cancel()
-	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("wait for lease %q: %w", name, context.Cause(ctx))
-	}
+	defer done()
 	for {
 		h, err := c.newLease("lease."+name, c.mine()).take(ctx)
 		if err != nil {
@@ -134,47 +117,7 @@ func (c *Coordinator) under(ctx context.Context, name string, h *held, run func(
 }
 
 // Close implements coord.Coordinator.
-func (c *Coordinator) Close(ctx context.Context) error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
-		return coord.ErrClosed
-	}
-	c.closed = true
-	c.mu.Unlock()
-	c.cancel(coord.ErrClosed)
-	done := make(chan struct{})
-	go func() { c.tasks.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close coordination: %w", ctx.Err())
-	}
-}
-
-// enter counts a call that Close waits for, and returns the name's turn.
-func (c *Coordinator) enter(name string) (chan struct{}, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, coord.ErrClosed
-	}
-	c.tasks.Add(1)
-	turn := c.turns[name]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		c.turns[name] = turn
-	}
-	return turn, nil
-}
-
-// bind returns a context that ends with ctx or when c closes.
-func (c *Coordinator) bind(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.ctx, func() { cancel(coord.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
-}
+func (c *Coordinator) Close(ctx context.Context) error { return c.turns.Close(ctx) }
 
 // sleep waits; an error is why ctx ended.
 func (c *Coordinator) sleep(ctx context.Context, d time.Duration) error {

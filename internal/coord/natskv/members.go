@@ -20,22 +20,20 @@ func (c *Coordinator) Members(ctx context.Context, group string) (coord.Membersh
 	if err := ctx.Err(); err != nil {
 		return coord.Membership{}, fmt.Errorf("join group %q: %w", group, err)
 	}
-	if _, err := c.enter(""); err != nil {
+	ctx, done, err := c.turns.Begin(ctx)
+	if err != nil {
 		return coord.Membership{}, err
 	}
-	ctx, cancel := c.bind(ctx)
 	g := &membership{c: c, prefix: "lease." + group + ".", mine: c.mine(), seen: map[string]sight{}}
 	if err := g.join(ctx); err != nil {
-		cancel()
-		c.tasks.Done()
+		done()
 		return coord.Membership{}, fmt.Errorf("join group %q: %w", group, err)
 	}
 	c.holds.WithLabelValues(group).Inc()
 	changes := make(chan []string, 1)
 	members := slices.Clone(g.members)
 	go func() {
-		defer c.tasks.Done()
-		defer cancel()
+		defer done()
 		defer close(changes)
 		defer c.holds.WithLabelValues(group).Dec()
 		g.stay(changes)

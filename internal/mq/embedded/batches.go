@@ -41,10 +41,10 @@ func (b *Broker) openBatches() error {
 // Note implements mq.Batches: one write to a file, which is synced with the
 // acknowledgements.
 func (b *Broker) Note(batch mq.Batch) error {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	q := b.queue(batch.Tenant)
 	q.mu.Lock()
 	q.noted = mq.NoteBatch(q.noted, batch)
@@ -72,10 +72,10 @@ func (b *Broker) notedRecords() (records [][]byte) {
 
 // Noted implements mq.Batches.
 func (b *Broker) Noted(s mq.Shard) ([]mq.Batch, error) {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	q, ok := b.known(tenant.ID(s.Name))
 	if !ok {
 		return nil, nil

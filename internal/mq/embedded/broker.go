@@ -20,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
@@ -49,10 +50,11 @@ type Broker struct {
 	metrics *metrics
 	batches batches
 
-	// ctx ends when Close begins; tasks are the broker's own goroutines.
-	ctx    context.Context
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup
+	// life counts operations; ctx is its own, and ends when Close begins. tasks
+	// are the broker's own goroutines.
+	life  *lifetime.Life
+	ctx   context.Context
+	tasks sync.WaitGroup
 
 	// gate is held for reading by every send, and for writing while the
 	// streams are reopened.
@@ -75,8 +77,6 @@ type Broker struct {
 	recent, ahead atomic.Int64
 
 	mu       sync.Mutex
-	closed   bool
-	ops      sync.WaitGroup
 	queues   map[tenant.ID]*queue
 	consumer *consumption
 	// terms counts consumptions.
@@ -89,10 +89,10 @@ type Broker struct {
 func New(o Options) (*Broker, error) {
 	o = o.withDefaults()
 	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, acksFolder),
-		queues: map[tenant.ID]*queue{}, failedWrite: make(chan struct{}, 1)}
-	b.ctx, b.cancel = context.WithCancel(context.Background())
+		life: lifetime.New(mq.ErrClosed), queues: map[tenant.ID]*queue{}, failedWrite: make(chan struct{}, 1)}
+	b.ctx = b.life.Context()
 	if err := b.start(); err != nil {
-		b.cancel()
+		_ = b.life.End(context.Background()) // nothing has begun
 		b.release()
 		return nil, fmt.Errorf("open queue in %s: %w", o.Dir, err)
 	}
@@ -233,48 +233,21 @@ func (b *Broker) all() []*queue {
 	return out
 }
 
-// enter begins an operation that Close waits for; leave ends it.
-func (b *Broker) enter() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return mq.ErrClosed
-	}
-	b.ops.Add(1)
-	return nil
-}
-
-func (b *Broker) leave() { b.ops.Done() }
-
-// begin is enter with a context that ends with ctx or when the broker closes;
-// done ends the operation.
-func (b *Broker) begin(ctx context.Context) (bound context.Context, done func(), err error) {
-	if err := b.enter(); err != nil {
-		return nil, nil, err
-	}
-	bound, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(b.ctx, func() { cancel(mq.ErrClosed) })
-	return bound, func() { stop(); cancel(nil); b.leave() }, nil
-}
-
 // Close ends deliveries and feeds, waits for publishes under way until ctx
 // ends, and closes the store. Consumptions that were not stopped fail with
 // mq.ErrClosed.
 func (b *Broker) Close(ctx context.Context) error {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
-		return mq.ErrClosed
+	if err := b.life.Close(); err != nil {
+		return err
 	}
-	b.closed = true
+	b.mu.Lock()
 	c := b.consumer
 	b.mu.Unlock()
 	var errs []error
 	if c != nil {
 		errs = append(errs, c.end(ctx, mq.ErrClosed))
 	}
-	b.cancel()
-	errs = append(errs, wait(ctx, &b.ops))
+	errs = append(errs, b.life.End(ctx))
 	b.tasks.Wait() // it may be restarting the server
 	b.feeds.closeAll()
 	b.pubs.Fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
@@ -286,17 +259,4 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.metrics.unregister()
 	errs = append(errs, b.lock.Close())
 	return errors.Join(errs...)
-}
-
-// wait waits for g until ctx ends. The goroutine that it needs ends with g,
-// whose members all end soon after the broker's context has.
-func wait(ctx context.Context, g *sync.WaitGroup) error {
-	done := make(chan struct{})
-	go func() { g.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("operations under way: %w", ctx.Err())
-	}
 }

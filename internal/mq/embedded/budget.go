@@ -17,10 +17,10 @@ import (
 // not applied: the queue keeps its former one, the error wraps
 // mq.ErrBudgetNotApplied, and it is tried again when letters are discarded.
 func (b *Broker) SetBudget(ctx context.Context, t tenant.ID, bytes int64) error {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	if bytes <= 0 {
 		return fmt.Errorf("queue budget of tenant %s: %d bytes: want more than 0", t, bytes)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -31,10 +32,10 @@ func (b *Broker) AckWait() time.Duration { return b.o.AckWait }
 // Consume implements mq.Consumer. There is one consumption at a time. It ends
 // with ctx as by Stop. Every tenant is a shard, which is never revoked.
 func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error) {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	c := &consumption{b: b, work: w, failed: make(chan error, 1)}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	b.mu.Lock()
@@ -106,7 +107,7 @@ func (c *consumption) end(ctx context.Context, cause error) error {
 		c.cancel()
 		c.b.mu.Unlock()
 	})
-	if err := wait(ctx, &c.sources); err != nil {
+	if err := lifetime.Wait(ctx, &c.sources); err != nil {
 		return fmt.Errorf("stop delivery: %w", err)
 	}
 	c.b.mu.Lock()
@@ -119,10 +120,10 @@ func (c *consumption) end(ctx context.Context, cause error) error {
 
 // Ack implements mq.Consumption.
 func (c *consumption) Ack(ds ...mq.Delivery) error {
-	if err := c.b.enter(); err != nil {
+	if err := c.b.life.Enter(); err != nil {
 		return err
 	}
-	defer c.b.leave()
+	defer c.b.life.Leave()
 	type stream struct {
 		q     *queue
 		epoch uint64

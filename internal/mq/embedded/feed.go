@@ -31,10 +31,10 @@ type feed struct {
 // Feed implements mq.Feeder. Calls for different tenants may overlap; they must
 // not close the feed.
 func (b *Broker) Feed(ctx context.Context, v mq.Viewer) (mq.Feed, error) {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -149,12 +149,12 @@ func (q *queue) adoptFeed(last uint64, again bool) {
 }
 
 func (q *queue) fillLocked(target uint64) {
-	if q.b.enter() != nil {
+	if q.b.life.Enter() != nil {
 		return
 	}
 	q.filling, q.target = true, target
 	go func() {
-		defer q.b.leave()
+		defer q.b.life.Leave()
 		q.fill()
 	}()
 }

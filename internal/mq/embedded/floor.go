@@ -16,10 +16,10 @@ func (b *Broker) Floor(ctx context.Context, t mq.Topic) (floor, inherited mq.Pos
 
 // look calls do with the topic's queue, its mu held, if it was ever opened.
 func (b *Broker) look(ctx context.Context, t mq.Topic, do func(*queue)) error {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	if q, ok := b.known(t.Tenant); ok {
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -85,7 +85,7 @@ func (q *queue) purge(ctx context.Context, seq uint64) (uint64, error) {
 // Purge implements mq.Purger.
 func (b *Broker) Purge(ctx context.Context, cutoffs map[tenant.ID]time.Time) (map[tenant.ID]uint64, error) {
 	purged := map[tenant.ID]uint64{}
-	ctx, done, err := b.begin(ctx)
+	ctx, done, err := b.life.Begin(ctx)
 	if err != nil {
 		return purged, err
 	}

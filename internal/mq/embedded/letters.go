@@ -12,10 +12,10 @@ import (
 
 // Park implements mq.Letters.
 func (b *Broker) Park(ctx context.Context, letters ...mq.DeadLetter) error {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	byTenant := map[tenant.ID][]mq.DeadLetter{}
 	for _, l := range letters {
 		byTenant[l.Tenant] = append(byTenant[l.Tenant], l)
@@ -50,16 +50,16 @@ type letterStore struct {
 
 // DeadLetters implements mq.Letters.
 func (b *Broker) DeadLetters(t tenant.ID) (mq.DeadLetterStore, error) {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	return &letterStore{b: b, t: t}, nil
 }
 
 // with calls do unless there are no letters.
 func (s *letterStore) with(ctx context.Context, do func(context.Context, *queue) error) error {
-	ctx, done, err := s.b.begin(ctx)
+	ctx, done, err := s.b.life.Begin(ctx)
 	if err != nil {
 		return err
 	}

@@ -117,10 +117,10 @@ func (d *depths) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (d *depths) Collect(ch chan<- prometheus.Metric) {
-	if d.b.enter() != nil {
+	if d.b.life.Enter() != nil {
 		return
 	}
-	defer d.b.leave()
+	defer d.b.life.Leave()
 	ctx, cancel := context.WithTimeout(d.b.ctx, collectTimeout)
 	defer cancel()
 	states := d.b.states(ctx)

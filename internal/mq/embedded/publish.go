@@ -24,10 +24,10 @@ func (b *Broker) DuplicateWindow() time.Duration { return b.o.DuplicateWindow }
 
 // Publish implements mq.Publisher.
 func (b *Broker) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
-	if err := b.enter(); err != nil {
+	if err := b.life.Enter(); err != nil {
 		return mq.Position{}, err
 	}
-	defer b.leave()
+	defer b.life.Leave()
 	start := time.Now()
 	pos, err := b.publish(ctx, c)
 	b.metrics.published(err, time.Since(start))

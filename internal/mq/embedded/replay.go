@@ -12,7 +12,7 @@ import (
 
 // Replay implements mq.History.
 func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
-	ctx, done, err := b.begin(ctx)
+	ctx, done, err := b.life.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (b *Broker) PositionAt(ctx context.Context, t mq.Topic, at time.Time) (mq.P
 	if err := b.lookOpen(ctx, t, func(q *queue) { epoch, last = q.epoch, q.last }); err != nil || epoch == 0 {
 		return mq.Position{}, err
 	}
-	ctx, done, err := b.begin(ctx)
+	ctx, done, err := b.life.Begin(ctx)
 	if err != nil {
 		return mq.Position{}, err
 	}

@@ -29,7 +29,7 @@ func (b *Broker) Tenants(ctx context.Context, after tenant.ID, limit int) ([]ten
 
 // TenantStatus implements mq.Tenants.
 func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus, error) {
-	ctx, done, err := b.begin(ctx)
+	ctx, done, err := b.life.Begin(ctx)
 	if err != nil {
 		return mq.TenantStatus{}, err
 	}

@@ -19,6 +19,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 	"github.com/wavehouse/wavehouse/internal/mq/nats/link"
@@ -30,7 +31,7 @@ var _ mq.Broker = (*Broker)(nil)
 type Broker struct {
 	o    Options
 	log  *slog.Logger
-	life *jetstream.Life
+	life *lifetime.Life
 	// pub is for publishing, so that no read of old data ever stands before a
 	// publish; api for everything else.
 	pub, api *client.Conn
@@ -54,7 +55,7 @@ type Broker struct {
 // *topology.Error when it is not as it must be. Close ends what it started.
 func New(ctx context.Context, o Options) (*Broker, error) {
 	o = o.withDefaults()
-	b := &Broker{o: o, log: o.Logger, life: jetstream.NewLife()}
+	b := &Broker{o: o, log: o.Logger, life: lifetime.New(mq.ErrClosed)}
 	b.feeds, b.budgets = &feeds{b: b}, newBudgets(b)
 	for n := range o.Partitions {
 		b.parts = append(b.parts, newPartition(b, n))

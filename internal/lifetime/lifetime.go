@@ -1,16 +1,16 @@
-package jetstream
+// Package lifetime counts the operations of what is closed in the end.
+package lifetime
 
 import (
 	"context"
 	"fmt"
 	"sync"
-
-	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
-// Life counts a broker's operations, so that its Close can refuse new ones and
-// wait for those under way.
+// Life counts operations, so that a Close can refuse new ones and wait for those
+// under way.
 type Life struct {
+	over   error
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -19,9 +19,9 @@ type Life struct {
 	ops    sync.WaitGroup
 }
 
-// NewLife begins one.
-func NewLife() *Life {
-	l := &Life{}
+// New begins one; over is the error of whatever comes after its end.
+func New(over error) *Life {
+	l := &Life{over: over}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -29,12 +29,12 @@ func NewLife() *Life {
 // Context ends with End.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Enter begins an operation; Leave ends it. The error is mq.ErrClosed.
+// Enter begins an operation; Leave ends it. The error is that of New.
 func (l *Life) Enter() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return mq.ErrClosed
+		return l.over
 	}
 	l.ops.Add(1)
 	return nil
@@ -50,16 +50,16 @@ func (l *Life) Begin(ctx context.Context) (bound context.Context, done func(), e
 		return nil, nil, err
 	}
 	bound, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(l.ctx, func() { cancel(mq.ErrClosed) })
+	stop := context.AfterFunc(l.ctx, func() { cancel(l.over) })
 	return bound, func() { stop(); cancel(nil); l.Leave() }, nil
 }
 
-// Close refuses operations from now on; mq.ErrClosed when it did before.
+// Close refuses operations from now on; the error of New when it did before.
 func (l *Life) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return mq.ErrClosed
+		return l.over
 	}
 	l.closed = true
 	return nil
@@ -68,9 +68,14 @@ func (l *Life) Close() error {
 // End ends the context of every operation and waits for them until ctx ends.
 func (l *Life) End(ctx context.Context) error {
 	l.cancel()
+	return Wait(ctx, &l.ops)
+}
+
+// Wait waits for g until ctx ends. The goroutine that it needs ends with g, whose
+// members are to end soon in any case.
+func Wait(ctx context.Context, g *sync.WaitGroup) error {
 	done := make(chan struct{})
-	// It ends with the operations, which all do soon after their context.
-	go func() { l.ops.Wait(); close(done) }()
+	go func() { g.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
