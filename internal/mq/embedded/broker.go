@@ -256,7 +256,7 @@ func (b *Broker) Close(ctx context.Context) error {
 		errs = append(errs, q.close())
 	}
 	errs = append(errs, b.batches.file.Close())
-	b.metrics.unregister()
+	b.metrics.Unregister()
 	errs = append(errs, b.lock.Close())
 	return errors.Join(errs...)
 }

@@ -37,7 +37,7 @@ func (q *queue) park(ctx context.Context, letters []mq.DeadLetter) error {
 		return fmt.Errorf("%w: the dead letters cannot be opened: %w", mq.ErrUnavailable, err)
 	}
 	parked, dropped, err := q.store.Park(ctx, letters)
-	q.b.metrics.parked.WithLabelValues(string(q.tenant)).Add(float64(parked))
+	q.b.metrics.Parked.WithLabelValues(string(q.tenant)).Add(float64(parked))
 	q.b.metrics.dropped.WithLabelValues(string(q.tenant)).Add(float64(dropped))
 	return err
 }
@@ -123,7 +123,7 @@ func (s *letterStore) DiscardThrough(ctx context.Context, table, id string) (int
 func (s *letterStore) discard(ctx context.Context, remove func(context.Context, *jetstream.Letters) (int, error)) (n int, err error) {
 	err = s.with(ctx, func(ctx context.Context, q *queue) error {
 		n, err = remove(ctx, q.store)
-		s.b.metrics.discarded.WithLabelValues(string(s.t)).Add(float64(n))
+		s.b.metrics.Discarded.WithLabelValues(string(s.t)).Add(float64(n))
 		if n > 0 && q.budget.Load() != q.current() {
 			_ = q.applyBudget(ctx, false) // logged; the letters are discarded
 		}

@@ -2,24 +2,16 @@ package embedded
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 // metrics are the broker's counters, and a collector for the tenants' queues.
 type metrics struct {
-	reg         prometheus.Registerer
-	registered  []prometheus.Collector
-	publishes   *prometheus.CounterVec
-	seconds     prometheus.Histogram
-	redelivered prometheus.Counter
-	parked      *prometheus.CounterVec
-	discarded   *prometheus.CounterVec
+	*jetstream.Metrics
 	dropped     *prometheus.CounterVec
 	early       *prometheus.CounterVec
 	lost        *prometheus.CounterVec
@@ -28,60 +20,13 @@ type metrics struct {
 
 func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		reg:         reg,
-		publishes:   counters("publishes_total", "Chunks published, by result.", "result"),
-		redelivered: counters("redeliveries_total", "Chunks delivered to the worker again.").WithLabelValues(),
-		parked:      counters("dead_letters_parked_total", "Rows parked as dead letters.", "tenant"),
-		discarded:   counters("dead_letters_discarded_total", "Dead letters discarded on request.", "tenant"),
-		dropped:     counters("dead_letters_dropped_total", "Dead letters dropped because their budget is full.", "tenant"),
-		early:       counters("early_purged_chunks_total", "Acknowledged chunks purged before their time to make room.", "tenant"),
-		lost:        counters("lost_chunks_total", "Stored chunks that the disk lost before they were written.", "tenant"),
-		lostLetters: counters("lost_dead_letters_total", "Dead letters that the disk lost, or may have lost.", "tenant"),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "wavehouse_mq_publish_seconds", Help: "How long a publish took until it was durable or refused.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}),
+		Metrics:     jetstream.NewMetrics(),
+		dropped:     jetstream.Counters("dead_letters_dropped_total", "Dead letters dropped because their budget is full.", "tenant"),
+		early:       jetstream.Counters("early_purged_chunks_total", "Acknowledged chunks purged before their time to make room.", "tenant"),
+		lost:        jetstream.Counters("lost_chunks_total", "Stored chunks that the disk lost before they were written.", "tenant"),
+		lostLetters: jetstream.Counters("lost_dead_letters_total", "Dead letters that the disk lost, or may have lost.", "tenant"),
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.publishes, m.seconds, m.redelivered, m.parked, m.discarded, m.dropped, m.early, m.lost, m.lostLetters, newDepths(b)} {
-		if err := reg.Register(c); err != nil {
-			m.unregister()
-			return nil, fmt.Errorf("register queue metrics: %w", err)
-		}
-		m.registered = append(m.registered, c)
-	}
-	return m, nil
-}
-
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wavehouse_mq_" + name, Help: help}, labels)
-}
-
-func (m *metrics) unregister() {
-	for _, c := range m.registered {
-		m.reg.Unregister(c)
-	}
-}
-
-func (m *metrics) published(err error, took time.Duration) {
-	m.publishes.WithLabelValues(result(err)).Inc()
-	m.seconds.Observe(took.Seconds())
-}
-
-func result(err error) string {
-	switch {
-	case err == nil:
-		return "ok"
-	case errors.Is(err, mq.ErrFull):
-		return "full"
-	case errors.Is(err, mq.ErrTooLarge):
-		return "too_large"
-	case errors.Is(err, mq.ErrOutcomeUnknown):
-		return "unknown"
-	}
-	return "unavailable"
+	return m, m.Register(reg, m.dropped, m.early, m.lost, m.lostLetters, newDepths(b))
 }
 
 // collectTimeout bounds a scrape.

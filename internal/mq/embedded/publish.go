@@ -30,7 +30,7 @@ func (b *Broker) Publish(ctx context.Context, c mq.Chunk) (mq.Position, error) {
 	defer b.life.Leave()
 	start := time.Now()
 	pos, err := b.publish(ctx, c)
-	b.metrics.published(err, time.Since(start))
+	b.metrics.Published(err, time.Since(start))
 	if err != nil {
 		return mq.Position{}, fmt.Errorf("publish to table %q of tenant %s: %w", c.Table, c.Tenant, err)
 	}

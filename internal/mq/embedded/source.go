@@ -174,7 +174,7 @@ func (s *source) redeliver(seq uint64) *delivery {
 		s.putOffLocked(a, time.Second)
 		return nil
 	}
-	s.c.b.metrics.redelivered.Inc()
+	s.c.b.metrics.Redelivered.Inc()
 	return s.deliverLocked(h, a)
 }
 

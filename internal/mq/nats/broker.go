@@ -168,6 +168,6 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.tasks.Wait()
 	b.pubs.Fail(fmt.Errorf("%w: %w", mq.ErrOutcomeUnknown, mq.ErrClosed))
 	b.release()
-	b.metrics.unregister()
+	b.metrics.Unregister()
 	return errors.Join(errs...)
 }

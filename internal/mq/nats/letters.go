@@ -24,7 +24,7 @@ func (b *Broker) Park(ctx context.Context, letters ...mq.DeadLetter) error {
 	var errs []error
 	for t, own := range byTenant {
 		parked, _, err := b.letters.Park(ctx, own)
-		b.metrics.parked.WithLabelValues(string(t)).Add(float64(parked))
+		b.metrics.Parked.WithLabelValues(string(t)).Add(float64(parked))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("park %d rows of tenant %s: %w", len(own), t, err))
 		}
@@ -99,6 +99,6 @@ func (s *letterStore) discard(ctx context.Context, do func(context.Context) (int
 	}
 	defer done()
 	n, err := do(ctx)
-	s.b.metrics.discarded.WithLabelValues(string(s.t)).Add(float64(n))
+	s.b.metrics.Discarded.WithLabelValues(string(s.t)).Add(float64(n))
 	return n, err
 }

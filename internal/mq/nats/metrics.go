@@ -1,81 +1,26 @@
 package nats
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 // metrics are the broker's counters, and a collector of how it stands.
 type metrics struct {
-	reg         prometheus.Registerer
-	registered  []prometheus.Collector
-	publishes   *prometheus.CounterVec
-	seconds     prometheus.Histogram
-	redelivered prometheus.Counter
-	handovers   prometheus.Counter
-	parked      *prometheus.CounterVec
-	discarded   *prometheus.CounterVec
+	*jetstream.Metrics
+	handovers prometheus.Counter
 }
 
 func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
-		reg:         reg,
-		publishes:   counters("publishes_total", "Chunks published, by result.", "result"),
-		redelivered: counters("redeliveries_total", "Chunks delivered to the worker again.").WithLabelValues(),
-		handovers:   counters("handovers_total", "Shards that this process handed over to another.").WithLabelValues(),
-		parked:      counters("dead_letters_parked_total", "Rows parked as dead letters.", "tenant"),
-		discarded:   counters("dead_letters_discarded_total", "Dead letters discarded on request.", "tenant"),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "wavehouse_mq_publish_seconds", Help: "How long a publish took until it was durable or refused.",
-			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
-		}),
+		Metrics:   jetstream.NewMetrics(),
+		handovers: jetstream.Counters("handovers_total", "Shards that this process handed over to another.").WithLabelValues(),
 	}
-	if reg == nil {
-		return m, nil
-	}
-	for _, c := range []prometheus.Collector{m.publishes, m.seconds, m.redelivered, m.handovers, m.parked, m.discarded, newStanding(b)} {
-		if err := reg.Register(c); err != nil {
-			m.unregister()
-			return nil, fmt.Errorf("register queue metrics: %w", err)
-		}
-		m.registered = append(m.registered, c)
-	}
-	return m, nil
-}
-
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wavehouse_mq_" + name, Help: help}, labels)
-}
-
-func (m *metrics) unregister() {
-	for _, c := range m.registered {
-		m.reg.Unregister(c)
-	}
-}
-
-func (m *metrics) published(err error, took time.Duration) {
-	m.publishes.WithLabelValues(result(err)).Inc()
-	m.seconds.Observe(took.Seconds())
-}
-
-func result(err error) string {
-	switch {
-	case err == nil:
-		return "ok"
-	case errors.Is(err, mq.ErrFull):
-		return "full"
-	case errors.Is(err, mq.ErrTooLarge):
-		return "too_large"
-	case errors.Is(err, mq.ErrOutcomeUnknown):
-		return "unknown"
-	}
-	return "unavailable"
+	return m, m.Register(reg, m.handovers, newStanding(b))
 }
 
 // standing is how the broker stands when it is scraped. It asks nobody.

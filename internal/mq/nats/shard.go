@@ -89,7 +89,7 @@ func (s *shard) came(m *client.Msg) {
 	}
 	d := &delivery{shard: s, seq: seq, pos: s.part.position(seq), reply: m.Reply, size: len(m.Data), chunk: decode(m.Subject, m.Header, m.Data)}
 	if attempt > 1 {
-		s.c.b.metrics.redelivered.Inc()
+		s.c.b.metrics.Redelivered.Inc()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
