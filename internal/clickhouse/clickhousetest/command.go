@@ -2,12 +2,13 @@ package clickhousetest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 var errNoServer = errors.New("no ClickHouse: no WH_TEST_CLICKHOUSE, and no library in .cache/clickhouse: run scripts/fetch-clickhouse.sh")
@@ -35,57 +36,19 @@ func (p *process) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// buildDevTool builds cmd/clickhouse-dev. The lock is for the test binaries that
-// run beside this one.
+// buildDevTool builds cmd/clickhouse-dev, where there is an engine for it.
 func buildDevTool() (string, error) {
-	root, err := moduleRoot()
+	root, err := processtest.ModuleRoot()
 	if err != nil {
 		return "", err
 	}
 	if os.Getenv("CLICKHOUSE_LIB") == "" && !hasLibrary(root) {
 		return "", errNoServer
 	}
-	dir := filepath.Join(root, ".cache", "bin")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("make the tools' directory: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "clickhouse-dev.lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return "", fmt.Errorf("lock the tools' directory: %w", err)
-	}
-	defer func() { _ = lock.Close() }()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("lock the tools' directory: %w", err)
-	}
-	tool := filepath.Join(dir, "clickhouse-dev")
-	build := exec.Command("go", "build", "-o", tool, "./cmd/clickhouse-dev")
-	build.Dir = root
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build clickhouse-dev: %w: %s", err, out)
-	}
-	return tool, nil
+	return processtest.Build("clickhouse-dev", "./cmd/clickhouse-dev")
 }
 
 func hasLibrary(root string) bool {
 	found, _ := filepath.Glob(filepath.Join(root, ".cache", "clickhouse", "*", "libchdb.so"))
 	return len(found) > 0
-}
-
-// moduleRoot is the directory of go.mod above the package under test.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("find the module: no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }

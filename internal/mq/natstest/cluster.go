@@ -16,6 +16,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // Cluster is one server or several.
@@ -48,7 +50,7 @@ func Start(t testing.TB, o Options) *Cluster {
 
 // Run is Start without a test, for servers that a whole package shares.
 func Run(o Options) (c *Cluster, stop func(), err error) {
-	tool, err := buildServer()
+	tool, err := Server()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,13 +91,13 @@ func (c *Cluster) run(tool, dir string, o Options) error {
 	}
 	for i := range count {
 		n := &Node{
-			Name: "n" + strconv.Itoa(i), tool: tool, dir: filepath.Join(dir, strconv.Itoa(i)),
+			Name: "n" + strconv.Itoa(i), Process: processtest.Process{Tool: tool, Dir: filepath.Join(dir, strconv.Itoa(i))},
 			client: ports[i], routes: ports[count+i], extra: o.Config,
 		}
 		if count > 1 {
 			n.clustered = fmt.Sprintf("cluster { name: test, listen: \"127.0.0.1:%d\", routes: [%s] }\n", n.routes, strings.Join(routes, ", "))
 		}
-		if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		if err := os.MkdirAll(n.Dir, 0o755); err != nil {
 			return fmt.Errorf("make a store: %w", err)
 		}
 		if err := n.start(); err != nil {
@@ -220,7 +222,7 @@ func (c *Cluster) StepDown(t testing.TB, nc *nats.Conn, stream string) {
 func Await(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(startBudget); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(processtest.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		err = ok(ctx)
 		cancel()

@@ -6,25 +6,19 @@ package redistest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-)
 
-// patience bounds what servers are waited for on a busy machine.
-const patience = 60 * time.Second
+	"github.com/wavehouse/wavehouse/internal/processtest"
+)
 
 // Flavor is a program that speaks as Redis does.
 type Flavor string
@@ -63,28 +57,33 @@ func (f Flavor) tool(t testing.TB) string {
 
 // Server is one server. It keeps its port and its folder over restarts.
 type Server struct {
+	processtest.Process
 	Port int
 
-	flavor Flavor
-	tool   string
-	dir    string
 	args   []string
 	client *goredis.Client
+}
 
-	mu   sync.Mutex
-	cmd  *exec.Cmd // nil while it does not run
-	gone chan struct{}
+// newServer makes one that does not run yet.
+func newServer(t testing.TB, flavor Flavor, args ...string) *Server {
+	t.Helper()
+	s := &Server{Process: processtest.Process{Tool: flavor.tool(t), Dir: t.TempDir()}, Port: FreePort(t), args: args}
+	s.client = Client(s.Addr())
+	s.Answers = func() bool {
+		err := s.client.Ping(context.Background()).Err()
+		return err == nil || strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "MASTERDOWN")
+	}
+	t.Cleanup(func() {
+		_ = s.client.Close()
+		s.Kill()
+	})
+	return s
 }
 
 // Start starts a server with further arguments, like "--maxmemory", "10mb".
 func Start(t testing.TB, flavor Flavor, args ...string) *Server {
 	t.Helper()
-	s := &Server{Port: FreePort(t), flavor: flavor, tool: flavor.tool(t), dir: t.TempDir(), args: args}
-	s.client = Client(s.Addr())
-	t.Cleanup(func() {
-		_ = s.client.Close()
-		s.Kill()
-	})
+	s := newServer(t, flavor, args...)
 	s.Start(t)
 	return s
 }
@@ -92,7 +91,7 @@ func Start(t testing.TB, flavor Flavor, args ...string) *Server {
 // Client is a client of a server, with none of the product's options.
 func Client(addr string) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{
-		Addr: addr, DisableIdentity: true, Protocol: 2, ReadTimeout: patience, DialTimeout: patience,
+		Addr: addr, DisableIdentity: true, Protocol: 2, ReadTimeout: processtest.Patience, DialTimeout: processtest.Patience,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }
@@ -158,101 +157,21 @@ func (s *Server) Start(t testing.TB) {
 }
 
 func (s *Server) start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd != nil {
-		return fmt.Errorf("the server on port %d runs", s.Port)
-	}
 	args := append([]string{
-		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", s.logFile(), "--daemonize", "no",
+		"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir, "--logfile", s.LogFile(), "--daemonize", "no",
 	}, s.args...)
 	if len(s.args) > 0 && strings.HasSuffix(s.args[0], ".conf") {
 		args = s.args
 	}
-	cmd := exec.Command(s.tool, args...)
-	cmd.Dir, cmd.SysProcAttr = s.dir, attributes()
-	gone, started := make(chan struct{}), make(chan error)
-	go func() {
-		// The death signal is sent when the thread that started it ends.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-		close(gone)
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("start %s: %w", s.tool, err)
-	}
-	s.cmd, s.gone = cmd, gone
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		select {
-		case <-gone:
-			s.cmd = nil
-			return fmt.Errorf("%s ended: %s", s.tool, s.tail())
-		default:
-		}
-		err := s.client.Ping(context.Background()).Err()
-		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") || strings.HasPrefix(err.Error(), "MASTERDOWN") {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s did not answer within %s: %s", s.tool, patience, s.tail())
-}
-
-func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
-
-// tail is the end of the server's log.
-func (s *Server) tail() string {
-	data, _ := os.ReadFile(s.logFile())
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-20):], "\n")
-}
-
-// Kill ends the server at once, as kill -9 does.
-func (s *Server) Kill() { s.end(syscall.SIGKILL) }
-
-// Stop ends the server in order.
-func (s *Server) Stop() { s.end(syscall.SIGTERM) }
-
-// Freeze halts the server until Thaw; its connections stay open.
-func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
-
-// Thaw has a frozen server go on.
-func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(sig)
-	}
-}
-
-func (s *Server) end(sig syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Signal(sig)
-	select {
-	case <-s.gone:
-	case <-time.After(patience):
-		_ = s.cmd.Process.Kill()
-		<-s.gone
-	}
-	s.cmd = nil
+	return s.Run(args...)
 }
 
 // await polls until ok.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(processtest.Patience); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s", what, patience)
+			t.Fatalf("%s: not within %s", what, processtest.Patience)
 		}
 	}
 }

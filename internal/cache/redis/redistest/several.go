@@ -48,9 +48,8 @@ func StartTrio(t testing.TB, flavor Flavor, args ...string) *Trio {
 
 func startSentinel(t testing.TB, flavor Flavor, primary int) *Server {
 	t.Helper()
-	s := &Server{Port: FreePort(t), flavor: flavor, tool: flavor.tool(t), dir: t.TempDir()}
-	s.client = Client(s.Addr())
-	file := filepath.Join(s.dir, "sentinel.conf")
+	s := newServer(t, flavor)
+	file := filepath.Join(s.Dir, "sentinel.conf")
 	text := fmt.Sprintf(`port %d
 bind 127.0.0.1
 dir %q
@@ -59,15 +58,11 @@ sentinel monitor %s 127.0.0.1 %d 2
 sentinel down-after-milliseconds %s 1000
 sentinel failover-timeout %s 5000
 sentinel parallel-syncs %s 2
-`, s.Port, s.dir, s.logFile(), MasterName, primary, MasterName, MasterName, MasterName)
+`, s.Port, s.Dir, s.LogFile(), MasterName, primary, MasterName, MasterName, MasterName)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.args = []string{file, "--sentinel"}
-	t.Cleanup(func() {
-		_ = s.client.Close()
-		s.Kill()
-	})
 	s.Start(t)
 	return s
 }

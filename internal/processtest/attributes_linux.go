@@ -1,4 +1,4 @@
-package natstest
+package processtest
 
 import "syscall"
 
