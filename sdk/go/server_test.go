@@ -1,3 +1,5 @@
+//go:build server
+
 package wavehouse
 
 import (
@@ -20,7 +22,7 @@ type page struct {
 func TestAgainstAServer(t *testing.T) {
 	address := os.Getenv("WAVEHOUSE_URL")
 	if address == "" {
-		t.Skip("WAVEHOUSE_URL names no server")
+		t.Fatal("WAVEHOUSE_URL names no server")
 	}
 	c, err := New(address)
 	if err != nil {
