@@ -12,31 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dedupetest"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 )
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 const lease = 30 * time.Second
 
-func open(t *testing.T, dir string, c *clock) *pebble.Store {
+func open(t *testing.T, dir string, c *clocktest.Clock) *pebble.Store {
 	s := pebble.New(pebble.Options{Dir: dir, Lease: lease, Now: c.Now, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	return s
@@ -44,9 +28,9 @@ func open(t *testing.T, dir string, c *clock) *pebble.Store {
 
 func TestLateKeepsTheContract(t *testing.T) {
 	skipped := dedupetest.Run(t, func(t *testing.T) *dedupetest.Subject {
-		c, dir := &clock{now: time.UnixMilli(1_700_000_000_000)}, filepath.Join(t.TempDir(), "pebble")
+		c, dir := clocktest.At(time.UnixMilli(1_700_000_000_000)), filepath.Join(t.TempDir(), "pebble")
 		l := dedupe.NewLate(open(t, dir, c), nil)
-		return &dedupetest.Subject{Store: l, Lease: lease, Advance: c.advance, Reopen: func() dedupe.Store {
+		return &dedupetest.Subject{Store: l, Lease: lease, Advance: c.Pass, Reopen: func() dedupe.Store {
 			require.NoError(t, l.Close(context.Background()))
 			return dedupe.NewLate(open(t, dir, c), nil)
 		}}
@@ -80,7 +64,7 @@ func (f *faulty) Commit(ctx context.Context, s dedupe.Scope, o dedupe.Owner, ent
 // An id whose record is stored stays its own when the commit fails, although the
 // reservation lapses meanwhile.
 func TestACommitThatFailsIsMadeLater(t *testing.T) {
-	c := &clock{now: time.Now()}
+	c := clocktest.At(time.Now())
 	f := &faulty{Store: open(t, filepath.Join(t.TempDir(), "pebble"), c)}
 	l := dedupe.NewLate(f, nil)
 	pages := dedupe.Scope{Tenant: "birch", Table: "pages"}
@@ -92,7 +76,7 @@ func TestACommitThatFailsIsMadeLater(t *testing.T) {
 		require.Equal(t, dedupe.New, reserved[0].State)
 		_, err = l.Commit(t.Context(), pages, dedupe.Owner{1}, []dedupe.Entry{{ID: id}}, 0)
 		require.ErrorIs(t, err, dedupe.ErrUnavailable)
-		c.advance(2 * lease)
+		c.Pass(2 * lease)
 		f.set(false)
 	}
 	duplicate := func(s dedupe.Store, id string) {

@@ -2,45 +2,27 @@ package fleet
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/notice"
 	"github.com/wavehouse/wavehouse/internal/notice/local"
 )
 
-// clock is a time that a test sets.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // rig is a fleet of this process, called "a", and a bus that speaks for others.
 type rig struct {
 	*Fleet
-	*clock
+	*clocktest.Clock
 	t   *testing.T
 	bus *local.Bus
 }
 
 func start(t *testing.T) *rig {
-	r := &rig{t: t, clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, bus: local.New()}
+	r := &rig{t: t, Clock: clocktest.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), bus: local.New()}
 	r.Fleet = New(Options{
 		Bus: r.bus, Self: notice.Process{Instance: "a", Roles: []string{"ingest"}, Version: "1"},
 		Shards: func() []string { return []string{"0.1", "0.2"} }, Now: r.Now, Every: time.Hour,
@@ -82,12 +64,12 @@ func TestAProcessKnowsItselfAndOthers(t *testing.T) {
 	assert.Equal(t, []string{"0.1", "0.2"}, all[0].Shards)
 	assert.Equal(t, "b", all[1].Instance)
 
-	r.pass(silentAfter + time.Second)
+	r.Pass(silentAfter + time.Second)
 	r.hear(notice.Process{Instance: "c", Run: "y", Generation: "g1"})
 	all, _ = r.Processes()
 	assert.Equal(t, []bool{true, true, false}, []bool{all[0].Silent, all[1].Silent, all[2].Silent})
 	r.hear(notice.Process{Instance: "c", Run: "y", Left: true})
-	r.pass(forgetAfter)
+	r.Pass(forgetAfter)
 	r.hear(notice.Process{Instance: "b", Run: "x", Generation: "g1"})
 	all, _ = r.Processes()
 	require.Len(t, all, 1, "who left is gone, and who fell silent at last")
@@ -100,12 +82,12 @@ func TestALaggingProcessIsNamed(t *testing.T) {
 	r.adopt("g1")
 	r.hear(notice.Process{Instance: "b", Run: "x", Generation: "g1"})
 	assert.Empty(t, r.lagging())
-	r.pass(time.Minute)
+	r.Pass(time.Minute)
 	r.adopt("g2")
 	assert.Equal(t, []string{"b"}, r.lagging())
 	r.hear(notice.Process{Instance: "c", Run: "y", Generation: "g1"})
 	assert.Equal(t, []string{"b", "c"}, r.lagging())
-	r.pass(time.Minute)
+	r.Pass(time.Minute)
 	r.hear(notice.Process{Instance: "b", Run: "x", Generation: "g1", Adopted: r.Now()})
 	assert.Equal(t, []string{"a"}, r.lagging(), "the directory went back")
 }

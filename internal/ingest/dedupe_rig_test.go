@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/ingest/ingesttest"
@@ -57,31 +58,14 @@ type dedupeRig struct {
 	t     *testing.T
 	store *pebble.Store
 	queue *memory
-	clock *movableClock
+	clock *clocktest.Clock
 	reg   *prometheus.Registry
-}
-
-type movableClock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *movableClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *movableClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
 }
 
 const testLease = 30 * time.Second
 
 func newDedupeRig(t *testing.T) *dedupeRig {
-	r := &dedupeRig{t: t, queue: &memory{}, clock: &movableClock{now: time.Now()}, reg: prometheus.NewRegistry()}
+	r := &dedupeRig{t: t, queue: &memory{}, clock: clocktest.At(time.Now()), reg: prometheus.NewRegistry()}
 	r.store = pebble.New(pebble.Options{
 		Dir: filepath.Join(t.TempDir(), "pebble"), Lease: testLease, Now: r.clock.Now,
 		Logger: slog.New(slog.DiscardHandler), Timeout: time.Minute,

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/pebble"
 	"github.com/wavehouse/wavehouse/internal/ingest"
@@ -37,7 +38,7 @@ func (l *lostAnswers) Publish(ctx context.Context, c mq.Chunk) (mq.Position, err
 // TestRetryAfterALostAnswer has a real queue store a message whose answer is
 // lost, restarts everything, and retries: the queue knows the message again.
 func TestRetryAfterALostAnswer(t *testing.T) {
-	clock := &movableClock{now: time.Now()}
+	clock := clocktest.At(time.Now())
 	queueDir := t.TempDir()
 	broker := openBroker(t, queueDir)
 	dir := filepath.Join(t.TempDir(), "pebble")
@@ -63,7 +64,7 @@ func TestRetryAfterALostAnswer(t *testing.T) {
 	require.NoError(t, broker.Close(t.Context()))
 	broker = openBroker(t, queueDir)
 	_, gate, _ = open()
-	clock.advance(testLease + time.Second)
+	clock.Pass(testLease + time.Second)
 	for _, r := range []ingest.Request{withIDs, withKey} {
 		result, err := gate.Ingest(t.Context(), r)
 		require.NoError(t, err)

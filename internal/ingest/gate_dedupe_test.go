@@ -220,7 +220,7 @@ func TestDedupeInFlightIsAnswered(t *testing.T) {
 	result, err := r.send(`[` + ingesttest.Line("a") + `,` + ingesttest.Line("b") + `]`)
 	r.failed(err, ingest.CodeInFlight, testLease)
 	assert.Equal(t, []int{1, 1}, []int{result.Succeeded, result.Failed}, "what is free is stored")
-	r.clock.advance(testLease + time.Second)
+	r.clock.Pass(testLease + time.Second)
 	r.ok(`[`+ingesttest.Line("a")+`,`+ingesttest.Line("b")+`]`, 1, 1, 0)
 }
 
@@ -261,7 +261,7 @@ func TestDedupeUnknownOutcome(t *testing.T) {
 	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
 	_, err = r.send(body)
 	r.failed(err, ingest.CodeInFlight, testLease)
-	r.clock.advance(testLease + time.Second)
+	r.clock.Pass(testLease + time.Second)
 	r.ok(body, 2, 0, 0)
 	assert.Len(t, r.stored(), 2, "the queue knew the message again")
 	r.ok(body, 0, 2, 0)
@@ -278,7 +278,7 @@ func TestDedupeUnknownOutcomeInTheMiddle(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, []int{result.Succeeded, result.Failed})
 	r.ok(`{"event_id":"c","page":"/","org":"x"}`, 1, 0, 0)
 	r.ok(`{"event_id":"a","page":"/"}`, 0, 1, 0)
-	r.clock.advance(testLease + time.Second)
+	r.clock.Pass(testLease + time.Second)
 	r.ok(body, 1, 2, 0)
 	assert.Len(t, r.stored(), 3)
 }
@@ -292,7 +292,7 @@ func TestDedupeCrashBetweenPublishAndCommit(t *testing.T) {
 	require.Equal(t, 1, result.Succeeded, "what is durable is answered so")
 	_, err = r.send(ingesttest.Line("a"))
 	r.failed(err, ingest.CodeInFlight, testLease)
-	r.clock.advance(testLease + time.Second)
+	r.clock.Pass(testLease + time.Second)
 	r.ok(ingesttest.Line("a"), 1, 0, 0)
 	assert.Len(t, r.stored(), 1)
 }
@@ -330,7 +330,7 @@ func TestShortestRetention(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, result.Succeeded)
 	}
-	r.clock.advance(2*time.Minute + time.Second)
+	r.clock.Pass(2*time.Minute + time.Second)
 	r.queue.seen = nil // its window is shorter than any retention
 	result, err := r.Ingest(t.Context(), q)
 	require.NoError(t, err)
@@ -407,7 +407,7 @@ func TestDedupeUnderFaults(t *testing.T) {
 			}
 			var whole *ingest.Error
 			require.True(t, errors.As(err, &whole) && whole.Retryable)
-			r.clock.advance(whole.RetryAfter + time.Second)
+			r.clock.Pass(whole.RetryAfter + time.Second)
 		}
 	}
 	assert.ElementsMatch(t, ingesttest.Rows(0, 122), r.stored())

@@ -44,7 +44,7 @@ func TestKeyDedupesTheRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, single.Single)
 	assert.Equal(t, 1, single.Duplicates)
-	r.clock.advance(ingest.KeyRetention + time.Second)
+	r.clock.Pass(ingest.KeyRetention + time.Second)
 	r.queue.seen = nil
 	single, err = r.keyed("k3", ingesttest.Line("x"))
 	require.NoError(t, err)
@@ -115,7 +115,7 @@ func TestKeyAfterAnUnknownOutcome(t *testing.T) {
 	r.failed(err, ingest.CodeOutcomeUnknown, testLease)
 	_, err = r.keyed("k", ingesttest.Line("a"))
 	r.failed(err, ingest.CodeKeyInFlight, testLease)
-	r.clock.advance(testLease + time.Second)
+	r.clock.Pass(testLease + time.Second)
 	result, err := r.keyed("k", ingesttest.Line("a"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, result.Succeeded)

@@ -10,32 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const birch, cedar tenant.ID = "birch", "cedar"
 
-// clock is a time that a test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) read() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
-func newLimits(c Config) (*Limits, *clock) {
-	at := &clock{now: time.Unix(1_700_000_000, 0)}
-	l := New(Options{Now: at.read})
+func newLimits(c Config) (*Limits, *clocktest.Clock) {
+	at := clocktest.At(time.Unix(1_700_000_000, 0))
+	l := New(Options{Now: at.Now})
 	l.Reconcile(map[tenant.ID]Config{birch: c})
 	return l, at
 }
@@ -60,11 +43,11 @@ func TestRowsPerSecond(t *testing.T) {
 	assert.Equal(t, &Exceeded{Limit: "rows_per_second", Key: "ingest.limits.rows_per_second", Value: 10, Wait: 100 * time.Millisecond}, l.Ingest(birch, 1, 1))
 	assert.ErrorContains(t, l.Ingest(birch, 1, 1), "ingest.limits.rows_per_second (10)")
 	assert.Nil(t, l.Ingest(cedar, 1, 1), "another tenant's business")
-	at.pass(99 * time.Millisecond)
+	at.Pass(99 * time.Millisecond)
 	assert.NotNil(t, l.Ingest(birch, 1, 1))
-	at.pass(time.Millisecond)
+	at.Pass(time.Millisecond)
 	assert.Nil(t, l.Ingest(birch, 1, 1), "after the wait that was told")
-	at.pass(time.Hour)
+	at.Pass(time.Hour)
 	for range 10 {
 		require.Nil(t, l.Ingest(birch, 1, 100))
 	}
@@ -79,7 +62,7 @@ func TestBurst(t *testing.T) {
 	exceeded := l.Ingest(birch, 1, 100)
 	require.NotNil(t, exceeded)
 	assert.Equal(t, RowsPerSecond, exceeded.Limit)
-	at.pass(time.Hour)
+	at.Pass(time.Hour)
 	require.Nil(t, l.Ingest(birch, 1, 5000))
 	exceeded = l.Ingest(birch, 1, 1)
 	require.NotNil(t, exceeded)
@@ -95,7 +78,7 @@ func TestARequestLargerThanTheBurst(t *testing.T) {
 	exceeded := l.Ingest(birch, 0, 0)
 	require.NotNil(t, exceeded, "asked before the body is read")
 	assert.Equal(t, 100*time.Second+100*time.Millisecond, exceeded.Wait)
-	at.pass(exceeded.Wait)
+	at.Pass(exceeded.Wait)
 	assert.Nil(t, l.Ingest(birch, 0, 0))
 	assert.Nil(t, l.Ingest(birch, 0, 0), "which takes nothing")
 	assert.Nil(t, l.Ingest(birch, 1<<40, 1<<50))
@@ -105,7 +88,7 @@ func TestARequestLargerThanTheBurst(t *testing.T) {
 // TestTheAverageHolds sends requests of any size whenever it is allowed.
 func TestTheAverageHolds(t *testing.T) {
 	l, at := newLimits(Config{RowsPerSecond: 1000})
-	start, rows := at.read(), 0
+	start, rows := at.Now(), 0
 	for i := range 500 {
 		n := 1 + i*7919%5000
 		for {
@@ -113,11 +96,11 @@ func TestTheAverageHolds(t *testing.T) {
 			if exceeded == nil {
 				break
 			}
-			at.pass(exceeded.Wait)
+			at.Pass(exceeded.Wait)
 		}
 		rows += n
 	}
-	seconds := at.read().Sub(start).Seconds()
+	seconds := at.Now().Sub(start).Seconds()
 	assert.InDelta(t, 1000, float64(rows)/seconds, 20)
 }
 
@@ -130,7 +113,7 @@ func TestQueriesPerSecond(t *testing.T) {
 	release, exceeded := l.Query(birch)
 	assert.Nil(t, release)
 	assert.Equal(t, &Exceeded{Limit: "per_second", Key: "query.limits.per_second", Value: 2, Wait: 500 * time.Millisecond}, exceeded)
-	at.pass(exceeded.Wait)
+	at.Pass(exceeded.Wait)
 	_, exceeded = l.Query(birch)
 	assert.Nil(t, exceeded)
 }
@@ -169,7 +152,7 @@ func TestReconcileKeepsWhatWasUsed(t *testing.T) {
 	assert.Equal(t, time.Second+10*time.Millisecond, l.Ingest(birch, 1, 0).Wait, "the debt is rows, not time")
 	_, exceeded := l.Query(birch)
 	assert.Nil(t, exceeded, "a new limit begins unused")
-	at.pass(time.Hour)
+	at.Pass(time.Hour)
 	l.Reconcile(map[tenant.ID]Config{birch: {RowsPerSecond: 2}})
 	require.Nil(t, l.Ingest(birch, 2, 0))
 	assert.NotNil(t, l.Ingest(birch, 1, 0), "what was saved up is cut to the new burst")
@@ -181,9 +164,9 @@ func TestReconcileKeepsWhatWasUsed(t *testing.T) {
 func TestAClockThatGoesBack(t *testing.T) {
 	l, at := newLimits(Config{RowsPerSecond: 1})
 	require.Nil(t, l.Ingest(birch, 1, 0))
-	at.pass(-time.Hour)
+	at.Pass(-time.Hour)
 	assert.NotNil(t, l.Ingest(birch, 1, 0))
-	at.pass(time.Hour + time.Second)
+	at.Pass(time.Hour + time.Second)
 	assert.Nil(t, l.Ingest(birch, 1, 0))
 }
 

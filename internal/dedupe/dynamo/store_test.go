@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,27 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dedupetest"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dynamotest"
 )
-
-type movable struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *movable) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *movable) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
 
 func key() aws.CredentialsProvider {
 	return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -69,11 +52,11 @@ func conformance(t *testing.T, endpoint func(t *testing.T) string) {
 	n := 0
 	skipped := dedupetest.Run(t, func(t *testing.T) *dedupetest.Subject {
 		n++
-		c := &movable{now: time.UnixMilli(1_700_000_000_000)}
+		c := clocktest.At(time.UnixMilli(1_700_000_000_000))
 		o := Options{Endpoint: endpoint(t), Table: fmt.Sprint("ids-", n), CreateTable: true, Now: c.Now}
 		s := start(t, o)
 		return &dedupetest.Subject{
-			Store: s, Lease: s.o.Lease, Margin: margin, Tick: time.Second, Advance: c.Advance,
+			Store: s, Lease: s.o.Lease, Margin: margin, Tick: time.Second, Advance: c.Pass,
 			Reopen: func() dedupe.Store { return start(t, o) },
 		}
 	}, dedupetest.MovesClock, dedupetest.Reopens)
@@ -210,7 +193,7 @@ func TestAFailedWindowGivesUpWhatItHad(t *testing.T) {
 // DynamoDB throttles for a while, then takes writes and loses the answers: no id is
 // had without a claim, none is a duplicate for ever, and each is had once after.
 func TestThrottledThenAnswersLost(t *testing.T) {
-	c := &movable{now: time.Now()}
+	c := clocktest.At(time.Now())
 	s, f := onFake(t, Options{Now: c.Now})
 	require.NoError(t, s.Want(t.Context(), true))
 	ids := numbered(100)
@@ -224,7 +207,7 @@ func TestThrottledThenAnswersLost(t *testing.T) {
 	f.Fail(nil)
 	_, err = s.Reserve(t.Context(), pages, boris, ids)
 	require.NoError(t, err)
-	c.Advance(s.o.Lease + margin + time.Second)
+	c.Pass(s.o.Lease + margin + time.Second)
 	states := map[dedupe.State]int{}
 	for _, r := range reserve(t, s, dedupe.Owner{3}, ids...) {
 		states[r.State]++
@@ -305,10 +288,10 @@ func TestUnprocessedItemsAreSentAgain(t *testing.T) {
 
 // A commit that comes late is not made blindly: another may have the id by then.
 func TestALateCommitIsConditional(t *testing.T) {
-	c := &movable{now: time.Now()}
+	c := clocktest.At(time.Now())
 	s, f := onFake(t, Options{Now: c.Now})
 	reserve(t, s, anna, "a")
-	c.Advance(s.o.Lease - s.o.Timeout)
+	c.Pass(s.o.Lease - s.o.Timeout)
 	f.Fail(nil)
 	lost, err := s.Commit(t.Context(), pages, anna, entries([]string{"a"}), 0)
 	require.NoError(t, err)
@@ -317,7 +300,7 @@ func TestALateCommitIsConditional(t *testing.T) {
 
 	// Its first answer is lost: it is not another's for that.
 	reserve(t, s, anna, "b")
-	c.Advance(s.o.Lease)
+	c.Pass(s.o.Lease)
 	f.Fail(func(operation string, n int) dynamotest.Fault { return dynamotest.Fault{Lose: n == 1} })
 	lost, err = s.Commit(t.Context(), pages, anna, entries([]string{"b"}), 0)
 	require.NoError(t, err)
@@ -346,13 +329,13 @@ func TestClocksThatAreWrong(t *testing.T) {
 
 // TTL removes what is over when it likes, which changes nothing.
 func TestWhatIsOverIsAbsentWhetherOrNotItIsRemoved(t *testing.T) {
-	c := &movable{now: time.Now()}
+	c := clocktest.At(time.Now())
 	reg := prometheus.NewRegistry()
 	s, f := onFake(t, Options{Now: c.Now, Metrics: reg})
 	reserve(t, s, anna, "lapsed", "kept")
 	_, err := s.Commit(t.Context(), pages, anna, entries([]string{"kept"}), time.Hour)
 	require.NoError(t, err)
-	c.Advance(2 * time.Hour)
+	c.Pass(2 * time.Hour)
 	require.Len(t, f.Items("ids"), 2, "nothing has removed them")
 	for _, r := range reserve(t, s, boris, "lapsed", "kept") {
 		require.Equal(t, dedupe.New, r.State)

@@ -88,7 +88,7 @@ func TestIdsThatAreOverMakeRoom(t *testing.T) {
 			break
 		}
 	}
-	c.Advance(time.Minute)
+	c.Pass(time.Minute)
 	removed, err := s.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, n, removed)
@@ -102,7 +102,7 @@ func TestTheOldestIdsAreForgotten(t *testing.T) {
 	require.True(t, remember(t, s, "cedar", 0))
 	n := 0
 	for ; remember(t, s, "birch", n); n++ {
-		c.Advance(time.Minute)
+		c.Pass(time.Minute)
 	}
 	select {
 	case <-s.count.crowded:

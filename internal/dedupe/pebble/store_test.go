@@ -16,28 +16,12 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clocktest"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dedupetest"
 )
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.UnixMilli(1_700_000_000_000)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.At(time.UnixMilli(1_700_000_000_000)) }
 
 func start(t *testing.T, o Options) *Store {
 	t.Helper()
@@ -67,7 +51,7 @@ func TestConformance(t *testing.T) {
 		c := newClock()
 		o := Options{Dir: filepath.Join(t.TempDir(), "pebble"), Now: c.Now}
 		s := start(t, o)
-		return &dedupetest.Subject{Store: s, Lease: s.o.Lease, Advance: c.Advance, Reopen: func() dedupe.Store {
+		return &dedupetest.Subject{Store: s, Lease: s.o.Lease, Advance: c.Pass, Reopen: func() dedupe.Store {
 			stop(t, s)
 			return start(t, o)
 		}}
@@ -179,7 +163,7 @@ func TestSweep(t *testing.T) {
 	n, err := s.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
-	c.Advance(10 * time.Minute)
+	c.Pass(10 * time.Minute)
 	n, err = s.Sweep(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1501, n)
@@ -210,7 +194,7 @@ func TestSweepTakesNoReservation(t *testing.T) {
 		state, err = reserveOne(t.Context(), s, "a")
 		require.NoError(t, err)
 		require.Equal(t, dedupe.InFlight, state)
-		c.Advance(2 * time.Second)
+		c.Pass(2 * time.Second)
 	}
 	cancel()
 	wg.Wait()
