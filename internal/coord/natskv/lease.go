@@ -203,7 +203,9 @@ func (h *held) watch() {
 // renew returns when to do so again.
 func (h *held) renew() time.Duration {
 	asked := h.lease.c.o.Clock.Now()
-	next, err := h.lease.set(h, h.lease.value, h.revision)
+	// The end of the context does not end it: whoever resigns has to know at which
+	// revision the lease is.
+	next, err := h.lease.set(context.WithoutCancel(h), h.lease.value, h.revision)
 	switch {
 	case err == nil:
 		h.revision = next
@@ -243,8 +245,21 @@ func (h *held) look() time.Duration {
 func (h *held) resign() {
 	h.end(context.Canceled)
 	<-h.kept
-	value, _ := json.Marshal(record{}) // never fails
-	if _, err := h.lease.set(context.WithoutCancel(h), value, h.revision); err != nil {
+	ctx := context.WithoutCancel(h)
+	err := h.lease.clear(ctx, h.revision)
+	if errors.Is(err, ErrRevision) { // by a renewal whose answer was lost, perhaps
+		if e, found, _ := h.lease.get(ctx); found && read(e) == h.lease.mine {
+			err = h.lease.clear(ctx, e.Revision)
+		}
+	}
+	if err != nil {
 		h.lease.c.o.Logger.Debug("a lease is given up by waiting", "lease", h.lease.key, "error", err)
 	}
+}
+
+// clear makes the lease nobody's.
+func (l *lease) clear(ctx context.Context, revision uint64) error {
+	value, _ := json.Marshal(record{}) // never fails
+	_, err := l.set(ctx, value, revision)
+	return err
 }

@@ -120,3 +120,35 @@ func TestTwoProcessesNeverBothHold(t *testing.T) {
 		})
 	}
 }
+
+// Leaving in the middle of a renewal gives the lease up all the same: nobody has to
+// wait until it lapses.
+func TestALeaseIsGivenUpWhateverItsHolderWasDoing(t *testing.T) {
+	const times = 200
+	synctest.Test(t, func(t *testing.T) {
+		world := newWorld(1)
+		p, other := world.process(), world.process()
+		mine, theirs := New(Options{Bucket: p, Clock: p, Instance: "mine"}), New(Options{Bucket: other, Clock: other, Instance: "theirs"})
+		for n := range times {
+			ctx, leave := context.WithCancel(t.Context())
+			members, err := mine.Members(ctx, "ingest")
+			require.NoError(t, err)
+			time.Sleep(renewEvery + p.random.upTo(50*time.Millisecond))
+			leave()
+			for range members.Changes {
+				continue
+			}
+			ctx, leave = context.WithCancel(t.Context())
+			members, err = theirs.Members(ctx, "ingest")
+			require.NoError(t, err)
+			assert.Equal(t, "m0", members.Self, "time %d", n)
+			leave()
+			for range members.Changes {
+				continue
+			}
+		}
+		require.NoError(t, mine.Close(context.Background()))
+		require.NoError(t, theirs.Close(context.Background()))
+		time.Sleep(time.Minute) // the clocks that still run fire
+	})
+}

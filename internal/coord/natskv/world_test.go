@@ -182,9 +182,13 @@ func (p *process) travel(ctx context.Context) error {
 	return nil
 }
 
+// back is the way of an answer: whoever has left does not hear it.
 func (p *process) back(ctx context.Context) error {
 	err := p.travel(ctx)
 	p.running()
+	if err == nil {
+		err = ctx.Err()
+	}
 	return err
 }
 
