@@ -51,6 +51,9 @@ func discover(ctx context.Context, pool *clickhouse.Pool, previous *Catalogue, k
 	}
 	list := make([]*Table, 0, len(tables))
 	for _, table := range tables {
+		if len(table.Columns) == 0 {
+			continue // it was there for the first question and not for the second
+		}
 		list = append(list, compiled(table, zone, previous, known))
 	}
 	return NewCatalogue(list, zone, now()), nil
