@@ -3,6 +3,7 @@ package pebble
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 )
+
+var damageSeed = flag.Uint64("damage.seed", 1, "the seed of TestDamagedFilesForgetNoID; 0 takes one from the clock, to search on")
 
 // fillStore commits n windows of ids, and returns the first id of each.
 func fillStore(t *testing.T, s *Store, n int) (ids []string) {
@@ -38,9 +41,13 @@ func fillStore(t *testing.T, s *Store, n int) (ids []string) {
 // TestDamagedFilesForgetNoID flips bytes of random files: an id that was committed
 // is known, or the store says that it cannot tell. It is never taken for new.
 func TestDamagedFilesForgetNoID(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
+	seed := *damageSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
 	for n := range uint64(12) {
 		t.Run(fmt.Sprint(seed+n), func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed+n, 1))
 			dir := filepath.Join(t.TempDir(), "pebble")
 			s := start(t, Options{Dir: dir})
@@ -120,4 +127,53 @@ func TestDamagedBlockIsNamed(t *testing.T) {
 	require.Greater(t, known, refused)
 	require.Contains(t, log.String(), "damaged on disk")
 	require.Contains(t, log.String(), tables[0])
+}
+
+// TestADamagedListOfFilesIsSaid flips each byte of it in turn: the store knows what
+// it knew, or says that it cannot tell. A store that is merely cut short opens.
+func TestADamagedListOfFilesIsSaid(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pebble")
+	s := start(t, Options{Dir: dir})
+	fillStore(t, s, 5)
+	require.NoError(t, s.instance.db.Flush())
+	stop(t, s)
+	lists, err := filepath.Glob(filepath.Join(dir, "MANIFEST-*"))
+	require.NoError(t, err)
+	list := lists[len(lists)-1]
+	data, err := os.ReadFile(list)
+	require.NoError(t, err)
+	check := func(data []byte) error {
+		require.NoError(t, os.WriteFile(list, data, 0o600))
+		return checkManifest(defaultFS(), dir)
+	}
+	require.NoError(t, check(data))
+	require.EqualValues(t, len(data), wholeRecords(data))
+	last := 0 // where the last record begins
+	for cut := range data {
+		if wholeRecords(data[:cut]) < int64(cut) {
+			continue
+		}
+		last = cut
+	}
+	require.Positive(t, last)
+	for at := range data {
+		damaged := bytes.Clone(data)
+		damaged[at] ^= 0x5a
+		if at >= last+4 && at < last+6 {
+			continue // a length that is longer than what is there looks like a cut
+		}
+		require.ErrorIs(t, check(damaged), errManifest, "byte %d of %d", at, len(data))
+	}
+	for cut := last; cut < len(data); cut++ {
+		require.NoError(t, check(data[:cut]), "cut at %d of %d", cut, len(data))
+		require.NoError(t, check(append(bytes.Clone(data[:cut]), make([]byte, len(data)-cut)...)), "zeros from %d of %d", cut, len(data))
+	}
+	require.ErrorIs(t, check(nil), errManifest)
+
+	markers, err := filepath.Glob(filepath.Join(dir, "marker.manifest.*"))
+	require.NoError(t, err)
+	for _, marker := range markers {
+		require.NoError(t, os.Remove(marker))
+	}
+	require.ErrorIs(t, check(data), errManifest, "tables that nothing names")
 }

@@ -47,6 +47,9 @@ func newInstance(o Options) *instance {
 
 // open reads the files. It takes as long as the disk is full.
 func (in *instance) open(dir string) (err error) {
+	if err := checkManifest(in.volume, dir); err != nil {
+		return err
+	}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
 	options := &pebble.Options{
