@@ -30,8 +30,9 @@ func (p benchPools) Get(id tenant.ID) (*clickhouse.Pool, error) { return p.pools
 type filled struct{ *cache.Reads }
 
 func (f filled) Get(ctx context.Context, q cache.Query) (*cache.Value, cache.Outcome, error) {
-	q.Run = func(context.Context) ([]byte, string, error) {
-		return []byte("[" + strings.Repeat(`{"page":"/home","views":412},`, 20) + `{"page":"/","views":1}]`), "application/json", nil
+	q.Run = func(context.Context) (cache.Answer, error) {
+		body := "[" + strings.Repeat(`{"page":"/home","views":412},`, 20) + `{"page":"/","views":1}]`
+		return cache.Answer{Body: []byte(body), ContentType: "application/json"}, nil
 	}
 	return f.Reads.Get(ctx, q)
 }

@@ -68,14 +68,14 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 	defer func() { own.close() }()
 	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
 		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.depends,
-		Run: func(ctx context.Context) (body []byte, contentType string, err error) {
+		Run: func(ctx context.Context) (answer cache.Answer, err error) {
 			if own, err = s.ask(ctx, q.pool, at, q.request); err != nil {
-				return nil, "", err
+				return answer, err
 			}
 			if own.rest != nil {
-				return nil, "", cache.ErrLarge
+				return answer, cache.ErrLarge
 			}
-			return own.head, q.mediaType, nil
+			return cache.Answer{Body: own.head, ContentType: q.mediaType}, nil
 		},
 	})
 	switch {

@@ -43,9 +43,17 @@ type Query struct {
 	// Run asks ClickHouse. Its context ends when nobody waits any more. An answer
 	// that is too large to be held is ErrLarge, and then whoever ran it has it, on
 	// a context that ends with its own.
-	Run func(ctx context.Context) (body []byte, contentType string, err error)
+	Run func(ctx context.Context) (Answer, error)
 	// TTL bounds how long the answer is kept; zero is no bound of the asker's.
 	TTL time.Duration
+}
+
+// Answer is what a query is answered with. The body must not be changed afterwards.
+type Answer struct {
+	Body        []byte
+	ContentType string
+	// Notes are what is to be told to everyone who is given the answer.
+	Notes []Note
 }
 
 // ErrLarge says that the answer is too large to be held. Who shared the question with the
@@ -221,12 +229,13 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 		return
 	}
 	started := r.now()
-	body, contentType, err := q.Run(ctx)
+	answer, err := q.Run(ctx)
 	if err != nil {
 		c.err = err
 		return
 	}
-	c.value = NewValue(body, contentType, deps.Tables)
+	c.value = NewValue(answer.Body, answer.ContentType, deps.Tables)
+	c.value.Notes = answer.Notes
 	r.keep(ctx, ticket, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
 }
 

@@ -62,14 +62,14 @@ func (s *slow) query(question string) cache.Query {
 		Dependencies: func(context.Context) cache.Dependencies {
 			return cache.Dependencies{Tables: []string{"t"}, Complete: true}
 		},
-		Run: func(ctx context.Context) ([]byte, string, error) {
+		Run: func(ctx context.Context) (cache.Answer, error) {
 			s.runs.Add(1)
 			s.started <- ctx
 			select {
 			case err := <-s.release:
-				return []byte("answer"), "text/plain", err
+				return cache.Answer{Body: []byte("answer"), ContentType: "text/plain"}, err
 			case <-ctx.Done():
-				return nil, "", ctx.Err()
+				return cache.Answer{}, ctx.Err()
 			}
 		},
 	}
@@ -204,7 +204,7 @@ func TestFailuresAreSharedAndNotKept(t *testing.T) {
 func TestPanicReachesTheCaller(t *testing.T) {
 	r, s := newRig(t), newSlow()
 	q := s.query("q")
-	q.Run = func(context.Context) ([]byte, string, error) { panic("a bug") }
+	q.Run = func(context.Context) (cache.Answer, error) { panic("a bug") }
 	assert.PanicsWithValue(t, "a bug", func() { _, _, _ = r.Get(t.Context(), q) })
 	s.release <- nil
 	_, _, err := r.Get(t.Context(), s.query("q"))
@@ -240,15 +240,16 @@ func TestAnswersOfUnknownTablesAreKeptForSeconds(t *testing.T) {
 		question := cache.Query{
 			Key:          cache.NewKey("a").Add("q").Key(),
 			Dependencies: func(context.Context) cache.Dependencies { return cache.Dependencies{Complete: complete} },
-			Run: func(context.Context) ([]byte, string, error) {
+			Run: func(context.Context) (cache.Answer, error) {
 				now = now.Add(time.Second)
-				return []byte("answer"), "text/plain", nil
+				return cache.Answer{Body: []byte("answer"), ContentType: "text/plain", Notes: []cache.Note{{Name: "X-Made", Value: "now"}}}, nil
 			},
 		}
 		for after, outcome := range []cache.Outcome{cache.Miss, cache.Hit, want} {
 			now = now.Add(time.Duration(after) * 6 * time.Second)
-			_, got, err := reads.Get(t.Context(), question)
+			value, got, err := reads.Get(t.Context(), question)
 			require.NoError(t, err)
+			assert.Equal(t, "now", value.Note("X-Made"), "whoever is given the answer")
 			assert.Equal(t, outcome, got, "complete %v, look %d", complete, after)
 		}
 	}

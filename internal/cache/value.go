@@ -35,10 +35,26 @@ type Value struct {
 	Tables []string
 	// Size is that of the plain body, in bytes.
 	Size int
+	// Notes are the answer's.
+	Notes []Note
 
 	plain []byte // nil when only the compressed forms are kept
 	gzip  []byte // nil for a small body, or one that does not shrink
 	zstd  []byte
+}
+
+// Note is something that is told of an answer beside its content, such as a header.
+// It is kept with it.
+type Note struct{ Name, Value string }
+
+// Note returns the note of the name, "" without one.
+func (v *Value) Note(name string) string {
+	for _, n := range v.Notes {
+		if n.Name == name {
+			return n.Value
+		}
+	}
+	return ""
 }
 
 // NewValue makes a value of a body, which it keeps.
@@ -55,6 +71,9 @@ func (v *Value) Weight() int {
 	n := valueOverhead + len(v.plain) + len(v.gzip) + len(v.zstd) + len(v.ContentType)
 	for _, table := range v.Tables {
 		n += len(table) + 16
+	}
+	for _, note := range v.Notes {
+		n += len(note.Name) + len(note.Value) + 32
 	}
 	return n
 }

@@ -47,13 +47,19 @@ func TestValueSurvivesItsEncoding(t *testing.T) {
 	for _, size := range []int{0, 1, 1000, 5000, 100_000} {
 		body := []byte(strings.Repeat("0123456789", size/10+1)[:size])
 		for _, tables := range [][]string{nil, {"db.t"}, {"db.t", "a\x00b", ""}} {
-			v, err := new(cache.Encoders).Compress(cache.NewValue(body, "text/plain; charset=utf-8", tables))
+			made := cache.NewValue(body, "text/plain; charset=utf-8", tables)
+			if len(tables) > 0 {
+				made.Notes = []cache.Note{{Name: "X-Made", Value: "now"}, {Name: "Empty"}}
+			}
+			v, err := new(cache.Encoders).Compress(made)
 			require.NoError(t, err)
 			data, err := v.MarshalBinary()
 			require.NoError(t, err)
 			var back cache.Value
 			require.NoError(t, back.UnmarshalBinary(data))
-			assert.Equal(t, []any{v.ContentType, v.ETag, v.Tables, v.Size}, []any{back.ContentType, back.ETag, back.Tables, back.Size})
+			assert.Equal(t, []any{v.ContentType, v.ETag, v.Tables, v.Size, v.Notes}, []any{back.ContentType, back.ETag, back.Tables, back.Size, back.Notes})
+			assert.Equal(t, made.Note("X-Made"), back.Note("X-Made"))
+			assert.Empty(t, back.Note("no such note"))
 			for _, encoding := range []string{cache.EncodingPlain, cache.EncodingGzip, cache.EncodingZstd} {
 				want, kept := v.Encoded(encoding)
 				got, ok := back.Encoded(encoding)

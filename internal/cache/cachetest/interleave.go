@@ -75,10 +75,10 @@ func question(at int, stored *atomic.Int64) cache.Query {
 		Dependencies: func(context.Context) cache.Dependencies {
 			return cache.Dependencies{Tables: []string{name(at)}, Complete: true}
 		},
-		Run: func(context.Context) ([]byte, string, error) {
+		Run: func(context.Context) (cache.Answer, error) {
 			seen := stored.Load()
 			time.Sleep(time.Duration(rand.IntN(100)) * time.Microsecond)
-			return []byte(fmt.Sprint(seen)), "text/plain", nil
+			return cache.Answer{Body: []byte(fmt.Sprint(seen)), ContentType: "text/plain"}, nil
 		},
 	}
 }

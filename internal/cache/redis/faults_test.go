@@ -110,10 +110,10 @@ func (s *search) ask(ctx context.Context, at int) {
 			Dependencies: func(context.Context) cache.Dependencies {
 				return cache.Dependencies{Tables: []string{tableOf(table)}, Complete: true}
 			},
-			Run: func(context.Context) ([]byte, string, error) {
+			Run: func(context.Context) (cache.Answer, error) {
 				seen := s.stored[id][table].Load()
 				time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
-				return []byte(fmt.Sprintf("%d %s", seen, s.pad)), "text/plain", nil
+				return cache.Answer{Body: []byte(fmt.Sprintf("%d %s", seen, s.pad)), ContentType: "text/plain"}, nil
 			},
 		})
 		if err != nil {
