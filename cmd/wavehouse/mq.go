@@ -38,7 +38,7 @@ hold a cluster against them.`,
 // planFlags are the measures of a topology.
 type planFlags struct {
 	plan                     topology.Plan
-	store, history, remember string
+	store, history, remember, ids string
 }
 
 func addPlanFlags(cmd *cobra.Command) *planFlags {
@@ -46,6 +46,8 @@ func addPlanFlags(cmd *cobra.Command) *planFlags {
 	flags, p := cmd.Flags(), &f.plan
 	flags.StringVar(&p.Prefix, "prefix", p.Prefix, "what subjects begin with, and streams in capitals (mq.nats.prefix)")
 	flags.StringVar(&p.Bucket, "bucket", p.Bucket, "the bucket of leases (coord.nats.bucket)")
+	flags.StringVar(&p.IDs, "ids-bucket", p.IDs, "the bucket of seen ids (dedupe.nats.bucket), where dedupe.backend is nats")
+	flags.StringVar(&f.ids, "ids-size", units.FormatSize(p.IDsBytes), "what the bucket of seen ids may hold")
 	flags.IntVar(&p.Partitions, "partitions", p.Partitions, "partitions of the queue (mq.nats.partitions)")
 	flags.IntVar(&p.Shards, "shards", p.Shards, "shards of each partition (mq.nats.shards)")
 	flags.IntVar(&p.Replicas, "replicas", p.Replicas, "servers that hold each stream: 1, 3 or 5")
@@ -58,13 +60,15 @@ func addPlanFlags(cmd *cobra.Command) *planFlags {
 // topology makes what the flags ask for.
 func (f *planFlags) topology() (topology.Topology, error) {
 	var err error
-	// 100Gi is what Kubernetes says for 100GiB.
-	size := f.store
-	if strings.HasSuffix(size, "i") {
-		size += "B"
-	}
-	if f.plan.FileStore, err = units.ParseSize(size); err != nil {
-		return topology.Topology{}, &usageError{fmt.Errorf("--file-store: %w", err)}
+	for flag, at := range map[string]*int64{"file-store": &f.plan.FileStore, "ids-size": &f.plan.IDsBytes} {
+		size := map[string]string{"file-store": f.store, "ids-size": f.ids}[flag]
+		// 100Gi is what Kubernetes says for 100GiB.
+		if strings.HasSuffix(size, "i") {
+			size += "B"
+		}
+		if *at, err = units.ParseSize(size); err != nil {
+			return topology.Topology{}, &usageError{fmt.Errorf("--%s: %w", flag, err)}
+		}
 	}
 	for flag, at := range map[string]*time.Duration{"history-age": &f.plan.HistoryAge, "duplicate-window": &f.plan.DuplicateWindow} {
 		text := map[string]string{"history-age": f.history, "duplicate-window": f.remember}[flag]

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,12 +18,13 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/dedupe/dedupetest"
+	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 	"github.com/wavehouse/wavehouse/internal/mq/natstest"
 )
 
-func bucket(t *testing.T, c *natstest.Cluster, name string, replicas int) {
+func bucket(t *testing.T, c *natstest.Cluster, name string, replicas int, as ...nats.Option) {
 	t.Helper()
-	js := c.JetStream(t)
+	js := c.JetStream(t, as...)
 	natstest.Await(t, "the bucket", func(ctx context.Context) error {
 		_, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: name, History: 1, Replicas: replicas, LimitMarkerTTL: time.Second, Storage: jetstream.FileStorage,
@@ -53,18 +56,38 @@ var (
 	boris = dedupe.Owner{2}
 )
 
+// restricted is a server whose user of WaveHouse may do what is printed for it, with
+// buckets ids-1 to ids-n.
+func restricted(t *testing.T, n int) (c *natstest.Cluster, operator, user nats.Option) {
+	t.Helper()
+	plan := topology.Default()
+	may := topology.PermissionsOf(topology.Of(plan))
+	for i := range n {
+		plan.IDs = fmt.Sprint("ids-", i+1)
+		may.Publish = append(may.Publish, topology.PermissionsOf(topology.Of(plan)).Publish...)
+	}
+	slices.Sort(may.Publish)
+	may.Publish = slices.Compact(may.Publish)
+	conf := strings.Replace(may.Conf(), "users = [\n", "users = [\n    { user: operator, password: operator }\n", 1)
+	c = natstest.Start(t, natstest.Options{Config: "WAVEHOUSE_NATS_PASSWORD: secret\n" + conf})
+	operator = nats.UserInfo("operator", "operator")
+	c.Ready(t, operator)
+	return c, operator, nats.UserInfo("wavehouse", "secret")
+}
+
 // The servers have no clock that a test could move: what lapses and ends is looked
-// at below, as it happens.
+// at below, as it happens. The store is a user with nothing but the rights that the
+// manual asks for.
 func TestConformance(t *testing.T) {
-	c := natstest.Start(t, natstest.Options{})
+	c, operator, user := restricted(t, 40)
 	n := 0
 	skipped := dedupetest.Run(t, func(t *testing.T) *dedupetest.Subject {
 		n++
 		name := fmt.Sprint("ids-", n)
-		bucket(t, c, name, 1)
-		s := open(t, c.Connect(t), Options{Bucket: name})
+		bucket(t, c, name, 1, operator)
+		s := open(t, c.Connect(t, user), Options{Bucket: name})
 		return &dedupetest.Subject{Store: s, Lease: s.o.Lease, Reopen: func() dedupe.Store {
-			return open(t, c.Connect(t), Options{Bucket: name})
+			return open(t, c.Connect(t, user), Options{Bucket: name})
 		}}
 	}, dedupetest.Reopens)
 	require.Equal(t, 7, skipped)

@@ -30,8 +30,10 @@ func Apply(ctx context.Context, js jetstream.JetStream, t Topology) error {
 	if _, err := js.CreateOrUpdateStream(ctx, t.DeadLetters); err != nil {
 		return fmt.Errorf("make stream %s: %w", t.DeadLetters.Name, err)
 	}
-	if _, err := js.CreateOrUpdateKeyValue(ctx, t.Bucket); err != nil {
-		return fmt.Errorf("make bucket %s: %w", t.Bucket.Bucket, err)
+	for _, bucket := range t.Buckets {
+		if _, err := js.CreateOrUpdateKeyValue(ctx, bucket); err != nil {
+			return fmt.Errorf("make bucket %s: %w", bucket.Bucket, err)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,11 @@ func (t Topology) Requests() []Request {
 		all = append(all, p.durables()...)
 		all = append(all, p.mirror())
 	}
-	return append(all, streamRequest(t.DeadLetters), streamRequest(t.bucketStream()))
+	all = append(all, streamRequest(t.DeadLetters))
+	for _, bucket := range t.Buckets {
+		all = append(all, streamRequest(bucketStream(bucket)))
+	}
+	return all
 }
 
 func (p Partition) partition() Request { return streamRequest(p.Stream) }
@@ -55,13 +59,13 @@ func consumerRequest(stream string, c jetstream.ConsumerConfig) Request {
 func body(v any) json.RawMessage { return json.RawMessage(encode(v, "")) }
 
 // bucketStream is the stream that a KV bucket is.
-func (t Topology) bucketStream() jetstream.StreamConfig {
-	b := t.Bucket
+func bucketStream(b jetstream.KeyValueConfig) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name: t.BucketStream(), Description: b.Description, Subjects: []string{"$KV." + b.Bucket + ".>"},
+		Name: "KV_" + b.Bucket, Description: b.Description, Subjects: []string{"$KV." + b.Bucket + ".>"},
 		MaxMsgsPerSubject: int64(b.History), MaxBytes: b.MaxBytes, MaxMsgs: -1, MaxMsgSize: -1, MaxConsumers: -1,
 		Discard: jetstream.DiscardNew, Storage: b.Storage, Replicas: b.Replicas,
 		AllowRollup: true, DenyDelete: true, AllowDirect: true, Duplicates: 2 * time.Minute,
+		AllowMsgTTL: b.LimitMarkerTTL > 0, SubjectDeleteMarkerTTL: b.LimitMarkerTTL,
 	}
 }
 
@@ -99,9 +103,9 @@ func calls(all []Request) string {
 const nackHead = `# What WaveHouse needs of a NATS cluster, for the JetStream controller (nack).
 # Written by: wavehouse mq manifests --format nack
 #
-# Partitions and the bucket are resources. What those resources cannot
+# Partitions and the bucket of leases are resources. What those resources cannot
 # say, or only in newer versions (pinned clients, the ack policy flow_control, mirrors
-# through a durable, batches of dead letters), is made by the Job at the end, with the
+# through a durable, batches of dead letters, TTLs of single keys), is made by the Job at the end, with the
 # nats command line and the rights of the account's owner, from the Secret
 # "nats-admin" with the keys url, user and password. It may run again at any time.
 `
@@ -128,12 +132,17 @@ func (t Topology) Nack() string {
 			calls(p.durables()) + calls([]Request{p.mirror()})
 	}
 	script += calls([]Request{streamRequest(t.DeadLetters)})
+	for _, b := range t.Buckets {
+		if b.LimitMarkerTTL > 0 { // no resource says so
+			script += calls([]Request{streamRequest(bucketStream(b))})
+			continue
+		}
+		all = append(all, resource{APIVersion: nackVersion, Kind: "KeyValue", Metadata: named(b.Bucket), Spec: map[string]any{
+			"bucket": b.Bucket, "description": b.Description, "history": int(b.History),
+			"maxBytes": b.MaxBytes, "storage": "file", "replicas": b.Replicas,
+		}})
+	}
 	all = append(all, resource{
-		APIVersion: nackVersion, Kind: "KeyValue", Metadata: named(t.Bucket.Bucket), Spec: map[string]any{
-			"bucket": t.Bucket.Bucket, "description": t.Bucket.Description, "history": int(t.Bucket.History),
-			"maxBytes": t.Bucket.MaxBytes, "storage": "file", "replicas": t.Bucket.Replicas,
-		},
-	}, resource{
 		APIVersion: "v1", Kind: "ConfigMap", Metadata: named("wavehouse-nats"), Data: map[string]any{"make.sh": script},
 	}, job())
 	var b strings.Builder

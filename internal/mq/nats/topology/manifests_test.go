@@ -67,7 +67,9 @@ func TestTheScriptMakesWhatIsVerified(t *testing.T) {
 
 // What the Kubernetes resources say of a stream is what the script makes of it.
 func TestTheResourcesAndTheScriptAgree(t *testing.T) {
-	all := topology.Of(topology.Default())
+	plan := topology.Default()
+	plan.IDs = "wh_ids"
+	all := topology.Of(plan)
 	decoder := yaml.NewDecoder(strings.NewReader(all.Nack()))
 	kinds := map[string]int{}
 	for {

@@ -15,6 +15,8 @@ type Names struct {
 	Prefix string
 	// Bucket is the KV bucket of leases and membership.
 	Bucket string
+	// IDs is the KV bucket of seen ids, where dedupe.backend is nats; else empty.
+	IDs string
 }
 
 // Group is the priority group of every shard's durable: of those who pull in it
@@ -34,8 +36,11 @@ func (n Names) History(partition int) string {
 // DeadLetters is the stream of the dead letters of all tenants.
 func (n Names) DeadLetters() string { return strings.ToUpper(n.Prefix) + "_DLQ" }
 
-// BucketStream is the stream under the bucket.
+// BucketStream is the stream under the bucket of leases.
 func (n Names) BucketStream() string { return "KV_" + n.Bucket }
+
+// IDsStream is the stream under the bucket of ids.
+func (n Names) IDsStream() string { return "KV_" + n.IDs }
 
 // Shard is a shard's durable, the same in every partition.
 func (n Names) Shard(shard int) string { return n.Prefix + "-ingest-" + strconv.Itoa(shard) }

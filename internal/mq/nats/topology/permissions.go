@@ -34,6 +34,9 @@ func PermissionsOf(t Topology) Permissions {
 		},
 		Responses: true,
 	}
+	if t.IDs != "" {
+		p.Publish = append(p.Publish, "$KV."+t.IDs+".>", api("STREAM.INFO", t.IDsStream()), api("DIRECT.GET", t.IDsStream(), ">"))
+	}
 	for i := range t.Partitions {
 		ingest, history := t.Ingest(i), t.History(i)
 		p.Publish = append(p.Publish,

@@ -38,7 +38,7 @@ func TestThePermissionsRefuseWhatIsTheOperators(t *testing.T) {
 	bigger, durable := part.Stream, part.Shards[0]
 	bigger.MaxBytes++
 	durable.MaxAckPending = 1
-	names := []string{part.Stream.Name, part.Mirror.Name, all.DeadLetters.Name, all.BucketStream()}
+	names := []string{part.Stream.Name, part.Mirror.Name, all.DeadLetters.Name, all.BucketStream(), all.IDsStream()}
 	type attempt func(context.Context) error
 	attempts := map[string]attempt{
 		"a stream": func(ctx context.Context) error {

@@ -33,6 +33,9 @@ const (
 	mirrorPending   = MinMirrorPending
 	mirrorHeartbeat = time.Second
 	bucketBytes     = 64 << 20
+	// markerLife is how long a marker of a key that is gone stays; with it single
+	// keys may have a TTL.
+	markerLife = time.Second
 	// maxPerSubject bounds the chunks of one table that wait.
 	maxPerSubject = 1_000_000
 )
@@ -46,6 +49,9 @@ type Plan struct {
 	// FileStore is what each server may store, in bytes; the streams together stay
 	// within 95% of it where there are no more servers than replicas.
 	FileStore int64
+	// IDsBytes is what the bucket of ids may hold, in bytes; it is taken from
+	// FileStore where there is such a bucket.
+	IDsBytes int64
 	// HistoryAge is how long a history keeps chunks: the longest gap window.
 	HistoryAge time.Duration
 	// DuplicateWindow is how long a partition knows a message by its id.
@@ -56,7 +62,7 @@ type Plan struct {
 func Default() Plan {
 	return Plan{
 		Names: Names{Prefix: "wh", Bucket: "wh_coord"}, Partitions: 4, Shards: 8, Replicas: 3,
-		FileStore: 100 << 30, HistoryAge: time.Hour, DuplicateWindow: 2 * time.Minute,
+		FileStore: 100 << 30, IDsBytes: 20 << 30, HistoryAge: time.Hour, DuplicateWindow: 2 * time.Minute,
 	}
 }
 
@@ -74,16 +80,26 @@ func (p Plan) Check() error {
 	name := regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	fault(!name.MatchString(p.Prefix), "prefix %q: want 1 to 64 letters, digits, _ and -", p.Prefix)
 	fault(!name.MatchString(p.Bucket), "bucket %q: want 1 to 64 letters, digits, _ and -", p.Bucket)
+	fault(p.IDs != "" && !name.MatchString(p.IDs), "bucket of ids %q: want 1 to 64 letters, digits, _ and -", p.IDs)
+	fault(p.IDs != "" && p.IDs == p.Bucket, "bucket of ids %q: it is the bucket of leases", p.IDs)
+	fault(p.IDs != "" && p.IDsBytes < minStream, "bucket of ids of %d bytes: want %d or more", p.IDsBytes, minStream)
 	fault(p.Partitions < 1 || p.Partitions > MaxPartitions, "partitions %d: want 1 to %d", p.Partitions, MaxPartitions)
 	fault(p.Shards < 1 || p.Shards > MaxShards, "shards %d: want 1 to %d", p.Shards, MaxShards)
 	fault(p.Replicas != 1 && p.Replicas != 3 && p.Replicas != 5, "replicas %d: want 1, 3 or 5", p.Replicas)
 	fault(p.HistoryAge < time.Minute, "history age %s: want a minute or more", p.HistoryAge)
 	fault(p.DuplicateWindow < time.Second, "duplicate window %s: want a second or more", p.DuplicateWindow)
 	if len(errs) == 0 {
-		least := bucketBytes + int64(2*p.Partitions+1)*minStream
+		least := bucketBytes + p.idsBytes() + int64(2*p.Partitions+1)*minStream
 		fault(p.FileStore/100*95 < least, "file store of %d bytes: %d partitions want %d or more", p.FileStore, p.Partitions, least*100/95+1)
 	}
 	return errors.Join(errs...)
+}
+
+func (p Plan) idsBytes() int64 {
+	if p.IDs == "" {
+		return 0
+	}
+	return p.IDsBytes
 }
 
 // Topology is everything that the operator makes.
@@ -91,7 +107,8 @@ type Topology struct {
 	Names
 	Partitions  []Partition
 	DeadLetters jetstream.StreamConfig
-	Bucket      jetstream.KeyValueConfig
+	// Buckets are that of leases and, where ids are kept here, theirs.
+	Buckets []jetstream.KeyValueConfig
 }
 
 // Partition is one part of the queue and its history. The durables belong to
@@ -107,7 +124,7 @@ type Partition struct {
 func Of(p Plan) Topology {
 	// A tenth is the dead letters'. Half of the rest and a little more is the
 	// partitions', whose fullness refuses rows; that of a history only shortens it.
-	room := p.FileStore/100*95 - bucketBytes
+	room := p.FileStore/100*95 - bucketBytes - p.idsBytes()
 	letters := room / 10
 	ingest := (room - letters) * 55 / 100 / int64(p.Partitions)
 	history := (room - letters) * 45 / 100 / int64(p.Partitions)
@@ -119,10 +136,16 @@ func Of(p Plan) Topology {
 			MaxBytes: letters, Storage: jetstream.FileStorage, Replicas: p.Replicas, AllowDirect: true,
 			AllowAtomicPublish: true, MaxMsgs: -1, MaxMsgSize: -1, MaxConsumers: -1, Duplicates: p.DuplicateWindow,
 		},
-		Bucket: jetstream.KeyValueConfig{
+		Buckets: []jetstream.KeyValueConfig{{
 			Bucket: p.Bucket, Description: "leases and membership", History: 1, MaxBytes: bucketBytes,
 			Storage: jetstream.FileStorage, Replicas: p.Replicas,
-		},
+		}},
+	}
+	if p.IDs != "" {
+		t.Buckets = append(t.Buckets, jetstream.KeyValueConfig{
+			Bucket: p.IDs, Description: "ids that were seen", History: 1, MaxBytes: p.IDsBytes,
+			Storage: jetstream.FileStorage, Replicas: p.Replicas, LimitMarkerTTL: markerLife,
+		})
 	}
 	for i := range p.Partitions {
 		t.Partitions = append(t.Partitions, p.partition(i, ingest, history))

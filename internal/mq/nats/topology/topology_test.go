@@ -37,6 +37,7 @@ func connect(t *testing.T) jetstream.JetStream {
 func small() topology.Plan {
 	p := topology.Default()
 	p.Partitions, p.Shards, p.Replicas, p.FileStore = 2, 3, 1, 1<<30
+	p.IDs, p.IDsBytes = "wh_ids", 64<<20
 	return p
 }
 
@@ -82,7 +83,10 @@ func TestStreamsFitTheStore(t *testing.T) {
 		t.Run(fmt.Sprint(p.Partitions), func(t *testing.T) {
 			require.NoError(t, p.Check())
 			all := topology.Of(p)
-			sum := all.DeadLetters.MaxBytes + all.Bucket.MaxBytes
+			sum := all.DeadLetters.MaxBytes
+			for _, bucket := range all.Buckets {
+				sum += bucket.MaxBytes
+			}
 			for _, part := range all.Partitions {
 				require.Positive(t, part.Stream.MaxBytes)
 				require.Positive(t, part.Mirror.MaxBytes)
@@ -101,6 +105,10 @@ func TestEveryFaultOfAPlanIsNamed(t *testing.T) {
 	for _, want := range []string{`prefix "a.b"`, `bucket ""`, "partitions 0", "shards 1000", "replicas 2", "history age", "duplicate window"} {
 		require.ErrorContains(t, err, want)
 	}
+	p = topology.Default()
+	p.IDs, p.IDsBytes = p.Bucket, 1
+	require.ErrorContains(t, p.Check(), "it is the bucket of leases")
+	require.ErrorContains(t, p.Check(), "bucket of ids of 1 bytes")
 	p = topology.Default()
 	p.FileStore = 100 << 20
 	require.ErrorContains(t, p.Check(), "file store of 104857600 bytes")

@@ -128,7 +128,7 @@ func TestEveryRuleIsHeld(t *testing.T) {
 		{false, "HISTORY_1: max_age is 1m0s", func(p *part) { p.Mirror.MaxAge = time.Minute }},
 	} {
 		plan := small()
-		plan.Prefix, plan.Bucket = fmt.Sprint("r", n), fmt.Sprint("r", n)
+		plan.Prefix, plan.Bucket, plan.IDs = fmt.Sprint("r", n), fmt.Sprint("r", n), ""
 		made := topology.Of(plan)
 		c.change(&made.Partitions[1])
 		require.NoError(t, topology.Apply(t.Context(), js, made), c.want)
