@@ -186,7 +186,7 @@ func (k *binder) pattern(p *Predicate, r rule, c column) {
 		k.fail("_like compares text, and the column %q is %s", excerpt.Of(c.Name), excerpt.Of(c.Type))
 		return
 	}
-	resolved := r.operand.resolve(k.claims, false, escapeLike)
+	resolved := r.operand.resolve(k.claims, false, EscapeLike)
 	if resolved.missing != "" {
 		k.miss(resolved.missing)
 		return

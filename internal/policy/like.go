@@ -109,8 +109,8 @@ func (l like) step(at int, text []byte) int {
 	return 0
 }
 
-// escapeLike makes a text mean itself inside a pattern.
-func escapeLike(text string) string {
+// EscapeLike makes a text mean itself inside a pattern.
+func EscapeLike(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)
 }
 

@@ -45,6 +45,7 @@ type builder struct {
 	bucket   output // of time_bucket; its sql is "" without one
 	where    []condition
 	ruled    bool // where begins with the row rule
+	judged   int  // conditions and groups of the caller's
 	groupBy  []string
 	orderBy  []string
 }
@@ -74,7 +75,7 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 	}
 	return &builder{
 		doc: doc, opts: o,
-		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken)},
+		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken), zone: o.Zone},
 		values: &values{prefix: unusedName("wh_in", taken), params: map[string]string{}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -24,6 +25,7 @@ type columns struct {
 	qualifier string
 	// computes: a column that the document names is computed as it is read.
 	computes bool
+	zone     *time.Location // of times that carry none
 }
 
 // column is a column that the caller may reference.
@@ -34,6 +36,8 @@ type column struct {
 	// plain is typ as text, and stored is the same with its Nullable.
 	plain, stored string
 	codec         record.Codec // nil: the type has none
+	// computed: the value may be computed as it is read.
+	computed bool
 }
 
 // lookup checks a column that the clause names.
@@ -49,15 +53,9 @@ func (c *columns) lookup(clause, name string) (column, *Error) {
 	case !readable(c.table.Record.Columns()[index]):
 		return column{}, invalidColumn(name, "%s: the column %q is EPHEMERAL and holds nothing to read", clause, excerpt.Of(name))
 	}
-	c.computes = c.computes || computed(c.table.Record.Columns()[index])
-	return c.compile(index), nil
-}
-
-// computed reports whether the value of a column that the table has may be
-// computed as it is read.
-func (c *columns) computed(name string) bool {
-	index, ok := c.table.Record.Lookup(name)
-	return ok && computed(c.table.Record.Columns()[index])
+	col := c.compile(index)
+	c.computes = c.computes || col.computed
+	return col, nil
 }
 
 func (c *columns) compile(index int) column {
@@ -65,7 +63,7 @@ func (c *columns) compile(index int) column {
 	compiled := column{
 		name:  def.Name,
 		sql:   c.qualifier + "." + clickhouse.QuoteIdent(def.Name),
-		codec: c.table.Record.Codec(index),
+		codec: c.table.Record.Codec(index), computed: computed(def),
 	}
 	typ, err := coltype.Parse(def.Type)
 	if err != nil {
@@ -75,6 +73,15 @@ func (c *columns) compile(index int) column {
 	}
 	compiled.typ, compiled.plain, compiled.stored = unwrap(typ)
 	return compiled
+}
+
+// typed is a value of a type that is not a column's own: what is inside of one.
+func (c *columns) typed(name, sql string, t coltype.Type) column {
+	inside := column{name: name, sql: sql}
+	inside.typ, inside.plain, inside.stored = unwrap(t)
+	// A type without a codec has nothing that it compares with.
+	inside.codec, _ = record.NewCodec(t.Text, c.zone)
+	return inside
 }
 
 // readable lists the names of the columns that the caller may read, in the

@@ -46,11 +46,17 @@ type Aggregation struct {
 	Params []json.Number `json:"params"`
 }
 
-// Filter is one condition; all of them must hold.
+// Filter is one condition, or a group of some: exactly one of Column, And, Or
+// and Not.
 type Filter struct {
 	Column string          `json:"column"`
 	Op     string          `json:"op"`
 	Value  json.RawMessage `json:"value"`
+	// And holds when all of it does, as an empty one does; Or when any of it does,
+	// and an empty one is refused; Not when it does not.
+	And *[]Filter `json:"and"`
+	Or  *[]Filter `json:"or"`
+	Not *Filter   `json:"not"`
 }
 
 // Order is one sort key: an output's name or a column.

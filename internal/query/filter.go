@@ -3,67 +3,19 @@ package query
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
-	"github.com/wavehouse/wavehouse/internal/excerpt"
-	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
 // conditions adds the caller's filters to WHERE.
 func (b *builder) conditions() *Error {
-	for i, f := range b.doc.Filters {
-		sql, err := b.condition(fmt.Sprintf("filters[%d]", i), f)
-		if err != nil {
-			return err
-		}
-		b.where = append(b.where, condition{sql: sql, mayFail: b.cols.computed(f.Column) || matches(f.Op)})
-	}
-	return nil
-}
-
-func (b *builder) condition(clause string, f Filter) (string, *Error) {
-	col, err := b.cols.lookup(clause, f.Column)
-	if err != nil {
-		return "", err
-	}
-	if sql, ok := comparison(f.Op); ok {
-		return b.compare(clause, col, sql, f.Value)
-	}
-	switch f.Op {
-	case "in":
-		return b.member(clause, col, " IN ", f.Value)
-	case "not_in":
-		return b.member(clause, col, " NOT IN ", f.Value)
-	case "like":
-		return b.like(clause, col, " LIKE ", f.Value)
-	case "not_like":
-		return b.like(clause, col, " NOT LIKE ", f.Value)
-	case "is_null":
-		return isNull(clause, col, " IS NULL", f.Value)
-	case "is_not_null":
-		return isNull(clause, col, " IS NOT NULL", f.Value)
-	}
-	return "", invalidColumn(f.Column, "%s: unknown op %q: want one of eq, neq, gt, gte, lt, lte, in, not_in, like, not_like, is_null, is_not_null", clause, excerpt.Of(f.Op))
-}
-
-func comparison(op string) (sql string, ok bool) {
-	switch op {
-	case "eq":
-		return " = ", true
-	case "neq":
-		return " != ", true
-	case "gt":
-		return " > ", true
-	case "gte":
-		return " >= ", true
-	case "lt":
-		return " < ", true
-	case "lte":
-		return " <= ", true
-	}
-	return "", false
+	compiled, err := b.conditionsOf("filters", b.doc.Filters, b.cols.lookup)
+	b.where = append(b.where, compiled...)
+	return err
 }
 
 func (b *builder) compare(clause string, col column, op string, value json.RawMessage) (string, *Error) {
@@ -71,7 +23,10 @@ func (b *builder) compare(clause string, col column, op string, value json.RawMe
 		return "", err
 	}
 	typ, text, err := scalar(clause, col, value)
-	if err == nil {
+	switch {
+	case err == nil && col.typ.Kind == coltype.Float && (op == " = " || op == " != "):
+		return b.equalFloat(clause, col, op, typ, text)
+	case err == nil:
 		return b.bind(clause, col, op, typ, text)
 	}
 	if t, finer := finerThanColumn(col, value); finer && col.codec != nil {
@@ -86,9 +41,9 @@ func (b *builder) compare(clause string, col column, op string, value json.RawMe
 func (b *builder) compareFiner(clause string, col column, op string, t time.Time) (string, *Error) {
 	switch op {
 	case " = ":
-		return "0", nil
+		return col.never(), nil
 	case " != ":
-		return col.sql + " IS NOT NULL", nil
+		return "NOT " + col.never(), nil
 	case " >= ":
 		op = " > "
 	case " < ":
@@ -100,6 +55,33 @@ func (b *builder) compareFiner(clause string, col column, op string, t time.Time
 	}
 	before := t.Add(-time.Duration(modulo(int64(t.Nanosecond()), int64(tick(precision)))))
 	return b.bind(clause, col, op, timestampType(precision), timestampText(before, precision))
+}
+
+// never is a condition that no value fulfils, and that is NULL for NULL: so is
+// its negation.
+func (c column) never() string {
+	if c.stored == c.plain {
+		return "0"
+	}
+	return "(" + c.sql + " IS NULL AND NULL)"
+}
+
+// equalFloat compares for equality. Of some equalities in a row ClickHouse makes
+// a list, in which it looks for bits: zero has two, and NaN would be itself.
+func (b *builder) equalFloat(clause string, col column, op, typ, text string) (string, *Error) {
+	if f, err := strconv.ParseFloat(text, 64); err == nil && f != 0 && !math.IsNaN(f) {
+		return b.bind(clause, col, op, typ, text)
+	}
+	from, err := b.bind(clause, col, " >= ", typ, text)
+	if err != nil {
+		return "", err
+	}
+	to, err := b.bind(clause, col, " <= ", typ, text)
+	sql := "(" + from + " AND " + to + ")"
+	if op == " != " {
+		sql = "NOT " + sql
+	}
+	return sql, err
 }
 
 func (b *builder) bind(clause string, col column, op, typ, text string) (string, *Error) {
@@ -116,15 +98,30 @@ func (b *builder) member(clause string, col column, op string, value json.RawMes
 	if err := comparableColumn(clause, col); err != nil {
 		return "", err
 	}
-	var items []json.RawMessage
-	if faults := strictjson.Decode(value, &items); len(value) == 0 || len(faults) > 0 {
-		return "", invalidColumn(col.name, "%s: want an array of values", clause)
+	items, err := listed(clause, col, value)
+	if err != nil {
+		return "", err
 	}
 	return b.memberOf(clause, col, op, items)
 }
 
+// listed takes a list apart.
+func listed(clause string, col column, value json.RawMessage) ([]json.RawMessage, *Error) {
+	var items []json.RawMessage
+	if faults := strictjson.Decode(value, &items); len(value) == 0 || len(faults) > 0 {
+		return nil, invalidColumn(col.name, "%s: want an array of values", clause)
+	}
+	return items, nil
+}
+
 // memberOf compiles a list that has been taken apart.
 func (b *builder) memberOf(clause string, col column, op string, items []json.RawMessage) (string, *Error) {
+	table, err := b.listTable(clause, col, items)
+	return col.sql + op + "(SELECT v FROM " + table + ")", err
+}
+
+// listTable adds a table of values of the column's type and returns its name.
+func (b *builder) listTable(clause string, col column, items []json.RawMessage) (string, *Error) {
 	if len(items) > maxInList {
 		return "", invalidColumn(col.name, "%s: %d values are more than the %d that a list may have", clause, len(items), maxInList)
 	}
@@ -139,30 +136,17 @@ func (b *builder) memberOf(clause string, col column, op string, items []json.Ra
 		}
 		rows = encoded
 	}
-	return col.sql + op + "(SELECT v FROM " + b.values.table(col.stored, rows) + ")", nil
+	return b.values.table(col.stored, rows), nil
 }
 
 // like compiles like and not_like; a pattern is a text and nothing else.
 func (b *builder) like(clause string, col column, op string, value json.RawMessage) (string, *Error) {
-	if err := present(clause, col, value); err != nil {
+	p, err := pattern(clause, col, value)
+	if err != nil {
 		return "", err
 	}
-	if col.typ.Kind != coltype.String && col.typ.Kind != coltype.FixedString {
-		return "", invalidColumn(col.name, "%s: like compares text, and the column %q is %s", clause, excerpt.Of(col.name), col.plain)
-	}
-	pattern, ok := text(value)
-	if !ok {
-		return "", invalidColumn(col.name, "%s: the pattern must be a string", clause)
-	}
-	if policy.EndsInEscape(pattern) {
-		return "", invalidColumn(col.name, `%s: the pattern ends in a \ that escapes nothing: write \\ for one that means itself`, clause)
-	}
-	return b.bind(clause, col, op, "String", pattern)
+	return b.bind(clause, col, op, "String", p)
 }
-
-// matches reports whether the operator takes a pattern, which ClickHouse
-// compiles when it meets the first value.
-func matches(op string) bool { return op == "like" || op == "not_like" }
 
 func isNull(clause string, col column, op string, value json.RawMessage) (string, *Error) {
 	if len(value) > 0 {

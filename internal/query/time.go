@@ -58,7 +58,7 @@ func (b *builder) bound(clause, text string, col column, op string) (time.Time, 
 	if err != nil {
 		return t, err
 	}
-	b.where = append(b.where, condition{sql: sql, mayFail: b.cols.computed(col.name)})
+	b.where = append(b.where, condition{sql: sql, mayFail: col.computed})
 	return t, nil
 }
 

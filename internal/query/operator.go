@@ -1,0 +1,89 @@
+package query
+
+import "encoding/json"
+
+// operator is what a condition says of a column.
+type operator struct {
+	compile func(b *builder, clause string, col column, value json.RawMessage) (string, *Error)
+	// mayFail: ClickHouse compiles the pattern when it meets the first value.
+	mayFail bool
+}
+
+// operatorNames are the keys of operators, in the order of the manual.
+const operatorNames = "eq, neq, gt, gte, lt, lte, between, not_between, in, not_in, like, not_like, ilike, not_ilike, " +
+	"starts_with, ends_with, contains, not_contains, contains_any, contains_all, is_null, is_not_null"
+
+var operators = map[string]operator{
+	"eq":           compares(" = "),
+	"neq":          compares(" != "),
+	"gt":           compares(" > "),
+	"gte":          compares(" >= "),
+	"lt":           compares(" < "),
+	"lte":          compares(" <= "),
+	"between":      {compile: (*builder).between},
+	"not_between":  negated((*builder).between, false),
+	"in":           lists(" IN "),
+	"not_in":       lists(" NOT IN "),
+	"like":         fits(" LIKE "),
+	"not_like":     fits(" NOT LIKE "),
+	"ilike":        {compile: (*builder).ilike, mayFail: true},
+	"not_ilike":    negated((*builder).ilike, true),
+	"starts_with":  {compile: (*builder).startsWith},
+	"ends_with":    {compile: (*builder).endsWith},
+	"contains":     {compile: (*builder).contains},
+	"not_contains": negated((*builder).contains, false),
+	"contains_any": {compile: (*builder).containsAny},
+	"contains_all": {compile: (*builder).containsAll},
+	"is_null":      nulls(" IS NULL"),
+	"is_not_null":  nulls(" IS NOT NULL"),
+}
+
+func compares(sql string) operator {
+	return operator{compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+		return b.compare(clause, col, sql, value)
+	}}
+}
+
+func lists(sql string) operator {
+	return operator{compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+		return b.member(clause, col, sql, value)
+	}}
+}
+
+func fits(sql string) operator {
+	return operator{mayFail: true, compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+		return b.like(clause, col, sql, value)
+	}}
+}
+
+func nulls(sql string) operator {
+	return operator{compile: func(_ *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+		return isNull(clause, col, sql, value)
+	}}
+}
+
+// negated is NULL where the operator is.
+func negated(compile func(*builder, string, column, json.RawMessage) (string, *Error), mayFail bool) operator {
+	return operator{mayFail: mayFail, compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+		sql, err := compile(b, clause, col, value)
+		return "NOT " + sql, err
+	}}
+}
+
+// between compiles two bounds, both of which are included. Its SQL is in
+// parentheses.
+func (b *builder) between(clause string, col column, value json.RawMessage) (string, *Error) {
+	bounds, err := listed(clause, col, value)
+	if err != nil {
+		return "", err
+	}
+	if len(bounds) != 2 {
+		return "", invalidColumn(col.name, "%s: want two values, [low, high], not %d", clause, len(bounds))
+	}
+	from, err := b.compare(clause+": the low value", col, " >= ", bounds[0])
+	if err != nil {
+		return "", err
+	}
+	to, err := b.compare(clause+": the high value", col, " <= ", bounds[1])
+	return "(" + from + " AND " + to + ")", err
+}
