@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
@@ -56,33 +55,4 @@ func withHeader(params map[string]string, present, absent record.InputFormat) (r
 func unsupportedType(message string) *Problem {
 	return problem(http.StatusUnsupportedMediaType, "content_type.unsupported", message).
 		hint("for example -H 'Content-Type: application/json'")
-}
-
-// resultFormats maps the Accept header's media types to result formats.
-var resultFormats = []struct {
-	mediaType string
-	format    query.Format
-}{
-	{"application/json", query.FormatJSON},
-	{"application/x-ndjson", query.FormatNDJSON},
-	{"text/csv", query.FormatCSV},
-	{"application/vnd.apache.arrow.stream", query.FormatArrow},
-	{"application/vnd.apache.parquet", query.FormatParquet},
-}
-
-// resultFormat picks the rendering the caller accepts, a JSON array when it
-// names none of ours.
-func resultFormat(accept string) (format query.Format, mediaType string) {
-	for part := range strings.SplitSeq(accept, ",") {
-		name, _, err := mime.ParseMediaType(part)
-		if err != nil {
-			continue
-		}
-		for _, f := range resultFormats {
-			if f.mediaType == name {
-				return f.format, f.mediaType
-			}
-		}
-	}
-	return query.FormatJSON, "application/json"
 }

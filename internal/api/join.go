@@ -77,7 +77,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
-		return s.send(w, r, c, at, own, rendering{media: q.mediaType})
+		return s.send(w, r, c, at, own, rendering{rows: q.as})
 	}
 }
 

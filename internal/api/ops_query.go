@@ -12,17 +12,26 @@ import (
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/pipes"
+	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
-// rowsFormat is how a statement without a FORMAT of its own is rendered: one
-// JSON object a line. It is a spelling no statement is likely to use, so that
+// rowsFormat is how a statement without a FORMAT of its own is rendered in JSON:
+// one object a line. It is a spelling no statement is likely to use, so that
 // the answer's format header tells the two apart.
 const rowsFormat = "JSONLines"
 
+func defaultFormat(f query.Format) string {
+	if f == query.FormatJSON || f == query.FormatNDJSON {
+		return rowsFormat
+	}
+	return f.Name()
+}
+
 // opsQuery runs a statement as it is: POST /v1/ops/query.
 func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Values) error {
+	addVary(w.Header(), "Accept")
 	c, err := s.servedTenant(values)
 	if err != nil {
 		return err
@@ -36,6 +45,10 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 	if !reads && !statement.Write {
 		return problem(http.StatusBadRequest, "query.may_write", "the statement may write: "+excerpt.Quoted(pipes.Verb(statement.SQL))+" is no verb that only reads").
 			hint(`send "write": true beside "sql" when that is meant`)
+	}
+	as, err := s.statementAccepted(r.Header, statement.SQL)
+	if err != nil {
+		return err
 	}
 	pool, err := s.Pools.Get(c.tenant)
 	if err != nil {
@@ -51,40 +64,38 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 		// One that may write runs to its end even when its caller leaves.
 		ctx = context.WithoutCancel(ctx)
 	}
-	result, err := s.runStatement(ctx, c, pool, at, statement, reads)
+	result, err := s.runStatement(ctx, c, pool, at, statement, reads, as)
 	if err != nil {
 		return err
 	}
 	defer result.close()
-	as := rendering{frank: true}
-	if result.format == rowsFormat || result.format == "" && len(result.head) == 0 {
-		as.media, as.array = "application/json", true
+	sent := rendering{frank: true}
+	if result.format == defaultFormat(as.format) || result.format == "" && len(result.head) == 0 {
+		sent.rows, sent.array = as, as.format == query.FormatJSON
 	}
-	return s.send(w, r, c, at, result, as)
+	return s.send(w, r, c, at, result, sent)
+}
+
+// statementAccepted is rowsAccepted for a statement, whose own FORMAT wins.
+func (s *Server) statementAccepted(header http.Header, sql string) (rendered, error) {
+	as, err := rowsAccepted(header)
+	if err != nil && pipes.NamesFormat(sql) {
+		return renderings[0], nil
+	}
+	return as, err
 }
 
 // runStatement runs a statement as it is. One that may write is told of before the
 // answer, and answers in full however little room there is.
-func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, at *room, statement opsStatement, reads bool) (*fetched, error) {
+func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.Pool, at *room, statement opsStatement, reads bool, as rendered) (*fetched, error) {
 	if !reads {
 		// Whatever comes of it: a failure may come after the write.
 		defer s.wrote(ctx, c, pipes.Changes(statement.SQL))
 	}
-	settings := opsSettings()
+	settings := query.RenderSettings(as.format)
+	settings["default_format"] = defaultFormat(as.format)
 	limitTime(settings, pool)
 	return s.ask(ctx, pool, at, clickhouse.Request{SQL: statement.SQL, Params: statement.params(), Settings: settings, ReadOnly: !statement.Write})
-}
-
-// opsSettings pins the rendering to that of queries and streams.
-func opsSettings() map[string]string {
-	return map[string]string{
-		"default_format":                            rowsFormat,
-		"date_time_output_format":                   "iso",
-		"output_format_json_escape_forward_slashes": "0",
-		"output_format_json_quote_64bit_integers":   "0",
-		"output_format_json_quote_decimals":         "0",
-		"output_format_json_quote_denormals":        "0",
-	}
 }
 
 // maxOutline bounds what the log shows of a statement, in bytes.

@@ -10,6 +10,10 @@ import (
 // opsTypes says what a role may read, insert and run, with types:
 // GET /v1/ops/types?role=.
 func (s *Server) opsTypes(w http.ResponseWriter, r *http.Request, query url.Values) error {
+	addVary(w.Header(), "Accept")
+	if err := jsonAccepted(r.Header); err != nil {
+		return err
+	}
 	c, err := s.servedTenant(query)
 	if err != nil {
 		return err

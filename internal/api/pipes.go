@@ -30,6 +30,7 @@ var errPipeRole = errors.New("there is no pipe of this name that this role may r
 
 // pipe runs a pipe: GET and POST /v1/pipes/<name>.
 func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error {
+	addVary(w.Header(), "Accept")
 	if err := s.identify(r, c, ""); err != nil {
 		return err
 	}
@@ -42,6 +43,9 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 		if r.Method != http.MethodPost {
 			w.Header().Set("Allow", http.MethodPost)
 			return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the pipe writes, so it answers POST alone")
+		}
+		if err := jsonAccepted(r.Header); err != nil {
+			return err
 		}
 		// Outside of what is never retryable: a call that is refused here wrote
 		// nothing.
@@ -135,6 +139,10 @@ func (s *Server) pipeBody(w http.ResponseWriter, r *http.Request, c *request) (b
 }
 
 func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) error {
+	as, err := rowsAccepted(r.Header)
+	if err != nil {
+		return err
+	}
 	statement, quoteInt64, err := s.bindPipe(w, r, c, pipe)
 	if err != nil {
 		return err
@@ -153,12 +161,11 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 		return err
 	}
 	defer at.end()
-	format, mediaType := resultFormat(r.Header.Get("Accept"))
 	ttl, set := pipe.TTL()
-	settings := query.ReadSettings(format, quoteInt64)
+	settings := query.ReadSettings(as.format, quoteInt64)
 	limitTime(settings, pool)
 	return s.answerRead(w, r, c, at, read{
-		pool: pool, format: format, mediaType: mediaType, ttl: ttl, uncached: set && ttl == 0,
+		pool: pool, as: as, ttl: ttl, uncached: set && ttl == 0,
 		request: clickhouse.Request{
 			SQL: statement.SQL, Params: statement.Params, Settings: settings, ReadOnly: true,
 		},

@@ -16,6 +16,7 @@ const maxResult = 64 << 20
 
 // query answers a structured query: POST /v1/query?table=.
 func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error {
+	addVary(w.Header(), "Accept")
 	if err := s.identify(r, c, ""); err != nil {
 		return err
 	}
@@ -42,7 +43,10 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 		return err
 	}
 	defer ended()
-	format, mediaType := resultFormat(r.Header.Get("Accept"))
+	as, err := rowsAccepted(r.Header)
+	if err != nil {
+		return err
+	}
 	bound := s.bindAgain(r, c, grant, name, table.Record)
 	w = discreetly(w, bound.HidesRows())
 	joined, err := s.wantsPosition(c)
@@ -51,7 +55,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	}
 	now := s.Now()
 	question := asked{
-		tenant: c.tenant, settings: c.settings.Hash, table: table, grant: bound.Fingerprint(), format: format,
+		tenant: c.tenant, settings: c.settings.Hash, table: table, grant: bound.Fingerprint(), format: as.format,
 		second: now.Unix(), document: sha256.Sum256(body),
 	}
 	if !joined {
@@ -69,7 +73,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	}
 	statement, err := query.Build(document, table, bound, query.Options{
 		Now: now, BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
-		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: format,
+		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: as.format,
 	})
 	if err != nil {
 		return c.refused(err)
@@ -89,10 +93,10 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	if joined {
-		return s.answerJoined(w, r, c, at, name, read{pool: pool, request: selection, mediaType: mediaType})
+		return s.answerJoined(w, r, c, at, name, read{pool: pool, request: selection, as: as})
 	}
 	q := read{
-		pool: pool, request: selection, format: format, mediaType: mediaType,
+		pool: pool, request: selection, as: as,
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
 	}
 	s.known.Put(question, q.key(c.tenant))

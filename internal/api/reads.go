@@ -45,10 +45,9 @@ const (
 
 // read is a statement that only reads, and what its answer depends on.
 type read struct {
-	pool      *clickhouse.Pool
-	request   clickhouse.Request
-	format    query.Format
-	mediaType string
+	pool    *clickhouse.Pool
+	request clickhouse.Request
+	as      rendered
 	// grant identifies what the caller may see; answers to others are others.
 	grant   string
 	depends func(ctx context.Context) cache.Dependencies
@@ -61,7 +60,7 @@ type read struct {
 func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read) error {
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
-	if q.uncached || q.format != query.FormatJSON || s.Results == nil {
+	if q.uncached || q.as.format != query.FormatJSON || s.Results == nil {
 		return s.answerApart(w, r, c, at, q, nil)
 	}
 	var own *fetched
@@ -75,7 +74,7 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 			if own.rest != nil {
 				return answer, cache.ErrLarge
 			}
-			return cache.Answer{Body: own.head, ContentType: q.mediaType}, nil
+			return cache.Answer{Body: own.head, ContentType: q.as.mediaType}, nil
 		},
 	})
 	switch {
@@ -104,13 +103,13 @@ func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request,
 		defer own.close()
 	}
 	w.Header().Set("X-Cache", cacheBypass)
-	return s.send(w, r, c, at, own, rendering{media: q.mediaType})
+	return s.send(w, r, c, at, own, rendering{rows: q.as})
 }
 
 // key identifies the question: the tenant, where it is asked, what the caller
 // may see, and the statement with everything that travels with it.
 func (q read) key(id tenant.ID) cache.Key {
-	k := cache.NewKey(id).Add(q.pool.Identity()).Add(q.grant).Add(q.mediaType).Add(q.request.SQL)
+	k := cache.NewKey(id).Add(q.pool.Identity()).Add(q.grant).Add(q.as.mediaType).Add(q.request.SQL)
 	addSorted(k, q.request.Params)
 	addSorted(k, q.request.Settings)
 	for _, table := range q.request.External {

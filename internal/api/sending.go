@@ -10,9 +10,11 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/query"
 )
 
 const (
@@ -245,6 +247,23 @@ func (c *csvWriter) fail(told map[string]any) bool {
 	return err == nil
 }
 
+// tsvWriter passes on TSV, whose rows stand on a line each.
+type tsvWriter struct{ lineWriter }
+
+func (t *tsvWriter) fail(told map[string]any) bool {
+	record := []byte(errorKey)
+	if t.torn {
+		record = append([]byte{'\n'}, record...)
+	}
+	for _, field := range []any{told["code"], told["error"]} {
+		record = append(append(record, '\t'), tsvEscapes.Replace(fmt.Sprint(field))...)
+	}
+	_, err := t.w.Write(append(record, '\n'))
+	return err == nil
+}
+
+var tsvEscapes = strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`)
+
 // plainWriter passes on what has no place for a failure.
 type plainWriter struct{ io.Writer }
 
@@ -253,8 +272,8 @@ func (plainWriter) fail(map[string]any) bool { return false }
 
 // rendering is how an answer is sent.
 type rendering struct {
-	// media is the type of what is sent; "" is what ClickHouse says it is.
-	media string
+	// rows is what is sent; without a type it is what ClickHouse says it is.
+	rows rendered
 	// array makes one JSON array of rows that stand on a line each.
 	array bool
 	// frank tells of a failure in ClickHouse's own words.
@@ -262,10 +281,10 @@ type rendering struct {
 }
 
 func (as rendering) mediaType(a *fetched) string {
-	if as.media == "" {
+	if as.rows.mediaType == "" {
 		return a.contentType
 	}
-	return as.media
+	return as.rows.mediaType
 }
 
 func (as rendering) whole(head []byte) []byte {
@@ -280,10 +299,16 @@ func (as rendering) writer(w io.Writer) rowWriter {
 	case as.array:
 		array := &arrayWriter{w: w}
 		return &arrayLines{lineWriter{w: array}, array}
-	case as.media == "application/json", as.media == "application/x-ndjson":
+	case as.rows.mediaType == "":
+		return plainWriter{w}
+	}
+	switch as.rows.format {
+	case query.FormatJSON, query.FormatNDJSON:
 		return &lineWriter{w: w}
-	case as.media == "text/csv":
+	case query.FormatCSV:
 		return &csvWriter{w: w}
+	case query.FormatTSV:
+		return &tsvWriter{lineWriter{w: w}}
 	}
 	return plainWriter{w}
 }

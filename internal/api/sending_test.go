@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/query"
 )
 
 // pieces writes a text in pieces of random sizes.
@@ -31,15 +33,15 @@ func TestRowsAreSentAsTheyAre(t *testing.T) {
 		lines.WriteString(`{"text":"` + strings.Repeat("x", rand.IntN(4*pieceBytes)) + "\"}\n")
 	}
 	for range 50 {
-		for _, media := range []string{"application/json", "application/x-ndjson", "text/csv", "application/octet-stream"} {
+		for _, rows := range append(renderings[:], rendered{}) {
 			var out bytes.Buffer
-			w := rendering{media: media}.writer(&out)
+			w := rendering{rows: rows}.writer(&out)
 			pieces(t, w, lines.String())
 			require.NoError(t, w.end())
-			require.True(t, lines.String() == out.String(), media)
+			require.True(t, lines.String() == out.String(), rows.mediaType)
 		}
 		var out bytes.Buffer
-		w := rendering{media: "application/json", array: true}.writer(&out)
+		w := rendering{rows: renderings[0], array: true}.writer(&out)
 		pieces(t, w, lines.String())
 		require.NoError(t, w.end())
 		require.True(t, string(arrayOfLines([]byte(lines.String()))) == out.String())
@@ -59,7 +61,7 @@ func TestAFailureStandsOnALineOfItsOwn(t *testing.T) {
 	told := map[string]any{"code": "clickhouse.unavailable", "error": "gone"}
 	for range 200 {
 		cut := rand.IntN(len(text))
-		for _, as := range []rendering{{media: "application/json"}, {array: true}} {
+		for _, as := range []rendering{{rows: renderings[0]}, {array: true}} {
 			var out bytes.Buffer
 			w := as.writer(&out)
 			pieces(t, w, text[:cut])
@@ -72,10 +74,15 @@ func TestAFailureStandsOnALineOfItsOwn(t *testing.T) {
 			require.False(t, json.Valid(out.Bytes()))
 		}
 		var out bytes.Buffer
-		w := rendering{media: "text/csv"}.writer(&out)
+		w := rendering{rows: rendered{"text/csv", query.FormatCSV}}.writer(&out)
 		pieces(t, w, `a,"b`+"\n"+`""c"`+"\n1,\"2")
 		require.True(t, w.fail(told))
 		require.True(t, strings.HasSuffix(out.String(), "\"\n$error,clickhouse.unavailable,gone\n"))
+		out.Reset()
+		w = rendering{rows: rendered{"text/tab-separated-values", query.FormatTSV}}.writer(&out)
+		pieces(t, w, "a\tb\n1\t2\n3")
+		require.True(t, w.fail(map[string]any{"code": "clickhouse.unavailable", "error": "it\tis\ngone"}))
+		require.Equal(t, "a\tb\n1\t2\n$error\tclickhouse.unavailable\tit\\tis\\ngone\n", out.String())
 	}
 }
 

@@ -20,6 +20,17 @@ var readVerbs = map[string]bool{
 // rowVerbs write rows and leave the tables as they are.
 var rowVerbs = map[string]bool{"INSERT": true, "DELETE": true, "UPDATE": true, "OPTIMIZE": true, "TRUNCATE": true}
 
+// NamesFormat reports whether the statement says in which format it is answered.
+func NamesFormat(sql string) bool {
+	tokens := meaningful(sql, scan(sql))
+	for i, t := range tokens {
+		if t.kind == word && strings.EqualFold(sql[t.start:t.end], "FORMAT") && formatClause(sql, tokens[i+1:]) {
+			return true
+		}
+	}
+	return false
+}
+
 // Verb returns the verb that leads the statement, in capitals; "" without one.
 func Verb(sql string) string {
 	with, depth := false, 0

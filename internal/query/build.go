@@ -234,7 +234,7 @@ func (b *builder) sql() string {
 	if b.doc.Offset.N > 0 {
 		s.WriteString(" OFFSET " + strconv.FormatInt(b.doc.Offset.N, 10))
 	}
-	s.WriteString(" FORMAT " + b.opts.Format.clickhouse())
+	s.WriteString(" FORMAT " + b.opts.Format.Name())
 	return s.String()
 }
 

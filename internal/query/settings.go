@@ -12,11 +12,13 @@ import (
 // take more room in memory than as text.
 const DefaultMaxResultBytes = 256 << 20
 
-// clickhouse returns ClickHouse's name of the format.
-func (f Format) clickhouse() string {
+// Name returns ClickHouse's name of the format.
+func (f Format) Name() string {
 	switch f {
 	case FormatCSV:
 		return "CSVWithNames"
+	case FormatTSV:
+		return "TabSeparatedWithNames"
 	case FormatArrow:
 		return "ArrowStream"
 	case FormatParquet:
@@ -42,6 +44,14 @@ func pin(s map[string]string, quoteInt64 bool, o Options) {
 	s["cancel_http_readonly_queries_on_client_close"] = "1"
 	s["max_result_bytes"] = strconv.FormatInt(maxResultBytes(o), 10)
 	s["result_overflow_mode"] = "throw"
+	render(s, o.Format, quoteInt64)
+	if o.Format == FormatJSON {
+		s["output_format_json_array_of_rows"] = "1"
+	}
+}
+
+// render pins how values are written.
+func render(s map[string]string, f Format, quoteInt64 bool) {
 	s["date_time_output_format"] = "iso"
 	s["output_format_json_escape_forward_slashes"] = "0"
 	s["output_format_json_quote_denormals"] = "0"
@@ -51,9 +61,6 @@ func pin(s map[string]string, quoteInt64 bool, o Options) {
 	}
 	s["output_format_json_quote_64bit_integers"] = quote
 	s["output_format_json_quote_decimals"] = quote
-	if o.Format == FormatJSON {
-		s["output_format_json_array_of_rows"] = "1"
-	}
 }
 
 func maxResultBytes(o Options) int64 {
@@ -67,7 +74,16 @@ func maxResultBytes(o Options) int64 {
 // only reads, and its answer is rendered as those of structured queries are.
 func ReadSettings(f Format, quoteInt64 bool) map[string]string {
 	s := make(map[string]string, usualSettings)
-	s["default_format"] = f.clickhouse()
+	s["default_format"] = f.Name()
 	pin(s, quoteInt64, Options{Format: f})
+	return s
+}
+
+// RenderSettings pin how values are written, and nothing of what a statement may
+// do. JSON has a row on a line each.
+func RenderSettings(f Format) map[string]string {
+	s := make(map[string]string, usualSettings)
+	s["default_format"] = f.Name()
+	render(s, f, false)
 	return s
 }

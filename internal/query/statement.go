@@ -14,6 +14,7 @@ const (
 	FormatJSON    Format = iota // one JSON array of row objects
 	FormatNDJSON                // one row object a line
 	FormatCSV                   // with a header line
+	FormatTSV                   // with a header line
 	FormatArrow                 // an Arrow stream
 	FormatParquet               // a Parquet file
 )

@@ -75,7 +75,7 @@ func TestFailureInALargeAnswerIsSeen(t *testing.T) {
 	s := start(t, options{})
 	s.adopt(largePipes)
 	for _, encoding := range []string{"identity", "gzip"} {
-		for _, accept := range []string{"application/json", "application/x-ndjson", "text/csv"} {
+		for _, accept := range []string{"application/json", "application/x-ndjson", "text/csv", "text/tab-separated-values"} {
 			t.Run(accept+" "+encoding, func(t *testing.T) {
 				text, trailer := s.raw(t, "/v1/pipes/broken", "Accept", accept, "Accept-Encoding", encoding)
 				require.Equal(t, "clickhouse.rejected", trailer.Get("X-Answer-Error"))
@@ -87,6 +87,10 @@ func TestFailureInALargeAnswerIsSeen(t *testing.T) {
 					records, err := csv.NewReader(strings.NewReader(last)).ReadAll()
 					require.NoError(t, err)
 					require.Equal(t, []string{"$error", "clickhouse.rejected"}, records[0][:2])
+					return
+				}
+				if accept == "text/tab-separated-values" {
+					require.Equal(t, []string{"$error", "clickhouse.rejected"}, strings.Split(last, "\t")[:2])
 					return
 				}
 				var failure map[string]problem

@@ -134,17 +134,17 @@ func (s *server) rows(table, document string, headers ...string) []json.RawMessa
 }
 
 // ops sends a request with the operator key.
-func (s *server) ops(method, path, body string) answer {
+func (s *server) ops(method, path, body string, headers ...string) answer {
 	s.t.Helper()
-	return s.do(method, path, body, "X-Operator-Key", operatorKey)
+	return s.do(method, path, body, append(headers, "X-Operator-Key", operatorKey)...)
 }
 
 // opsSQL runs a statement through the ops route.
-func (s *server) opsSQL(sql string) answer {
+func (s *server) opsSQL(sql string, headers ...string) answer {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"sql": sql, "write": true})
 	require.NoError(s.t, err)
-	return s.ops(http.MethodPost, "/v1/ops/query", string(body))
+	return s.ops(http.MethodPost, "/v1/ops/query", string(body), headers...)
 }
 
 // letter is a parked row as the ops route shows it.

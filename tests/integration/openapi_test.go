@@ -150,6 +150,7 @@ func (d *driver) data() {
 		question{200, query + "?table=pages&position=1", `{"select_all":true}`, nil},
 		question{200, query + "?table=pages", countRows, []string{"Accept", ndjson}},
 		question{200, query + "?table=pages", countRows, []string{"Accept", "text/csv"}},
+		question{200, query + "?table=pages", countRows, []string{"Accept", "text/tab-separated-values"}},
 		question{200, query + "?table=pages", countRows, []string{"Accept", "application/vnd.apache.parquet"}},
 		question{200, query + "?table=pages", countRows, nil},
 	)
@@ -160,6 +161,7 @@ func (d *driver) data() {
 		question{401, query + "?table=secrets", countSecrets, badToken()},
 		question{403, query + "?table=secrets", countSecrets, nil},
 		question{404, query + "?table=pages", countRows, []string{"X-Tenant-Id", "nobody"}},
+		question{406, query + "?table=pages", countRows, []string{"Accept", "text/html"}},
 		question{413, query + "?table=pages", strings.Repeat(" ", 1<<20+1), nil},
 		question{415, query + "?table=pages", countRows, []string{"Content-Encoding", "br"}},
 	)
@@ -179,6 +181,7 @@ func (d *driver) pipes() {
 			question{403, "/v1/pipes/closed", "", nil},
 			question{403, "/v1/pipes/nothing", "", nil},
 			question{404, "/v1/pipes/nothing", "", operator()},
+			question{406, top, "", []string{"Accept", "text/html"}},
 		)
 	}
 	d.ask(http.MethodGet, route, question{405, "/v1/pipes/add?id=1", "", nil})
@@ -251,6 +254,8 @@ func (d *driver) ops() {
 		question{200, query, `{"sql":"SELECT 1 AS one FORMAT TSV"}`, operator()},
 		question{400, query, `{"sql":"SELEKT"}`, operator()},
 		question{200, query, `{"sql":"SELECT {n:UInt8} AS n","params":{"n":"7"},"write":false}`, operator()},
+		question{200, query, `{"sql":"SELECT 1 AS one"}`, operator("Accept", "text/tab-separated-values")},
+		question{406, query, `{"sql":"SELECT 1 AS one"}`, operator("Accept", "text/html")},
 		question{413, query, strings.Repeat(" ", 1<<20+1), operator()},
 		question{415, query, `{"sql":"SELECT 1"}`, operator("Content-Encoding", "br")},
 	)
@@ -263,7 +268,8 @@ func (d *driver) ops() {
 	d.ask(http.MethodGet, "/v1/ops/fleet", question{200, "/v1/ops/fleet", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/tenants", question{200, "/v1/ops/tenants", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/types",
-		question{200, "/v1/ops/types?role=writer", "", operator()}, question{400, "/v1/ops/types", "", operator()})
+		question{200, "/v1/ops/types?role=writer", "", operator()}, question{400, "/v1/ops/types", "", operator()},
+		question{406, "/v1/ops/types?role=writer", "", operator("Accept", "text/csv")})
 	d.reload()
 }
 

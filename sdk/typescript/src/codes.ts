@@ -2,6 +2,7 @@
 
 /** The server's stable codes. */
 export type ServerCode =
+  | "accept.unsupported"
   | "answers.busy"
   | "auth.forbidden"
   | "auth.multiple_credentials"
