@@ -6,8 +6,9 @@ import "slices"
 // denied_aggregations may hold, sorted: the aggregations of a structured query.
 func Aggregations() []string {
 	return []string{
-		"any", "avg", "count", "count_distinct", "max", "median", "min", "quantile", "quantiles",
-		"stddev_pop", "stddev_samp", "sum", "uniq", "var_pop", "var_samp",
+		"any", "any_last", "arg_max", "arg_min", "avg", "count", "count_distinct", "group_array", "group_uniq_array",
+		"histogram", "max", "median", "min", "quantile", "quantiles",
+		"stddev_pop", "stddev_samp", "sum", "top_k", "uniq", "var_pop", "var_samp",
 	}
 }
 

@@ -198,6 +198,13 @@ func TestAggregationRules(t *testing.T) {
 		assert.False(t, denied.AllowsAggregation(fn), fn)
 	}
 	assert.True(t, denied.AllowsAggregation("count"))
+	for _, fn := range []string{"any", "any_last", "arg_max", "arg_min", "group_array", "group_uniq_array", "histogram", "top_k"} {
+		denied, allowed := grant(`{"denied_aggregations": ["`+fn+`"]}`), grant(`{"allowed_aggregations": ["`+fn+`"]}`)
+		for _, other := range policy.Aggregations() {
+			assert.Equal(t, other != fn, denied.AllowsAggregation(other), "%s without %s", other, fn)
+			assert.Equal(t, other == fn, allowed.AllowsAggregation(other), "%s with %s alone", other, fn)
+		}
+	}
 	assert.False(t, grant(`{"allowed_aggregations": ["sum"], "denied_aggregations": ["sum"]}`).AllowsAggregation("sum"), "deny wins")
 }
 

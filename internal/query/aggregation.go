@@ -2,7 +2,6 @@ package query
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -11,46 +10,13 @@ import (
 	"github.com/wavehouse/wavehouse/internal/policy"
 )
 
-// maxLevels bounds the levels of one quantiles aggregation.
-const maxLevels = 100
-
-// functions maps an aggregation to the ClickHouse function that computes it.
-// Its keys are policy.Aggregations.
-var functions = map[string]string{
-	"any":            "any",
-	"avg":            "avg",
-	"count":          "count",
-	"count_distinct": "uniqExact",
-	"max":            "max",
-	"median":         "median",
-	"min":            "min",
-	"quantile":       "quantile",
-	"quantiles":      "quantiles",
-	"stddev_pop":     "stddevPop",
-	"stddev_samp":    "stddevSamp",
-	"sum":            "sum",
-	"uniq":           "uniq",
-	"var_pop":        "varPop",
-	"var_samp":       "varSamp",
-}
-
 // aggregation compiles one aggregation to an output.
-func (b *builder) aggregation(clause string, a Aggregation) (output, *Error) {
-	function, known := functions[a.Fn]
-	if !known {
-		return output{}, unknownAggregation(clause, a.Fn)
+func (b *builder) aggregation(clause string, a *Aggregation) (output, *Error) {
+	compile := b.aggregate
+	if a.Fn == ratio {
+		compile = b.ratio
 	}
-	if !b.cols.grant.AllowsAggregation(a.Fn) {
-		return output{}, &Error{
-			Code: CodeAggregationNotAllowed, Column: a.Column,
-			Message: fmt.Sprintf("%s: this role may not use the aggregation %q", clause, a.Fn),
-		}
-	}
-	params, err := levels(clause, a)
-	if err != nil {
-		return output{}, err
-	}
-	argument, err := b.argument(clause, a)
+	sql, err := compile(clause, a)
 	if err != nil {
 		return output{}, err
 	}
@@ -61,95 +27,115 @@ func (b *builder) aggregation(clause string, a Aggregation) (output, *Error) {
 	if len(name) > maxNameLen {
 		return output{}, invalid("%s: the alias is longer than %d bytes", clause, maxNameLen)
 	}
-	return output{name: name, sql: function + params + "(" + argument + ")"}, nil
+	return output{name: name, sql: sql}, nil
 }
 
-// argument is the column that is aggregated; only count does without one.
-func (b *builder) argument(clause string, a Aggregation) (string, *Error) {
-	if a.Column == "" || a.Column == policy.AllTables {
-		if a.Fn == "count" {
-			return "", nil
-		}
-		return "", invalid("%s: %s needs a column", clause, a.Fn)
+// aggregate compiles the call of one function.
+func (b *builder) aggregate(clause string, a *Aggregation) (string, *Error) {
+	f, known := functions[a.Fn]
+	if !known {
+		return "", unknownAggregation(clause, a.Fn)
 	}
-	col, err := b.cols.lookup(clause, a.Column)
+	if !b.cols.grant.AllowsAggregation(a.Fn) {
+		return "", &Error{
+			Code: CodeAggregationNotAllowed, Column: a.Column,
+			Message: fmt.Sprintf("%s: this role may not use the aggregation %q", clause, a.Fn),
+		}
+	}
+	if a.Numerator != nil || a.Denominator != nil {
+		return "", invalid("%s: numerator and denominator are those of a %s, not of %s", clause, ratio, a.Fn)
+	}
+	params, err := f.params.render(clause, a)
 	if err != nil {
 		return "", err
 	}
-	if arithmetic(a.Fn) && !numeric(col.typ.Kind) {
-		return "", invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, excerpt.Of(a.Column), col.plain)
+	args, only, err := b.arguments(clause, a, f)
+	if err != nil {
+		return "", err
 	}
-	return col.sql, nil
+	return f.call(params, args, only), nil
 }
 
-// arithmetic reports whether the aggregation is one of numbers.
-func arithmetic(fn string) bool {
-	switch fn {
-	case "sum", "avg", "stddev_pop", "stddev_samp", "var_pop", "var_samp":
-		return true
+// call writes the function over the rows for which all of only holds.
+func (f function) call(params string, args, only []string) string {
+	name := f.sql
+	if f.orNull || f.value && len(only) > 0 {
+		name += "OrNull"
 	}
-	return false
+	if len(only) > 0 {
+		name += "If"
+		args = append(args, strings.Join(only, " AND "))
+	}
+	sql := name + params + "(" + strings.Join(args, ", ") + ")"
+	if f.sql == "histogram" {
+		return "CAST(" + sql + ", 'Array(" + binType + ")')"
+	}
+	return sql
 }
 
-// numeric reports whether ClickHouse adds up values of the kind. A type that
-// the grammar does not know is ClickHouse's to judge.
-func numeric(kind coltype.Kind) bool {
-	switch kind {
-	case coltype.Int, coltype.UInt, coltype.Float, coltype.BFloat16, coltype.Decimal, coltype.Bool,
-		coltype.Interval, coltype.Other:
-		return true
+// arguments are the columns of a function, and what must hold of a row that it
+// is to see.
+func (b *builder) arguments(clause string, a *Aggregation, f function) (args, only []string, fault *Error) {
+	col, all, err := b.argument(clause, a, f)
+	if err != nil {
+		return nil, nil, err
 	}
-	return false
-}
-
-// levels renders the parameters of quantile and quantiles. They are constants
-// to ClickHouse, so they are written as the numbers they were read as.
-func levels(clause string, a Aggregation) (string, *Error) {
-	most := 0
-	switch a.Fn {
-	case "quantile":
-		most = 1
-	case "quantiles":
-		most = maxLevels
+	if !all {
+		args = append(args, col.sql)
 	}
-	if len(a.Params) > most || (most > 0 && len(a.Params) == 0) {
-		return "", invalid("%s: %s %s", clause, a.Fn, wantParams(most))
+	if f.sql == "histogram" {
+		args[0], only = bins(col)
 	}
-	if most == 0 {
-		return "", nil
-	}
-	texts := make([]string, len(a.Params))
-	for i, p := range a.Params {
-		level, err := strconv.ParseFloat(p.String(), 64)
-		if err != nil || level < 0 || level > 1 {
-			return "", invalid("%s: the level %s is not between 0 and 1", clause, excerpt.Of(p.String()))
+	switch {
+	case f.by && a.By == "":
+		return nil, nil, invalid(`%s: %s needs "by", the column whose value decides`, clause, a.Fn)
+	case f.by:
+		by, err := b.cols.lookup(clause+".by", a.By)
+		if err != nil {
+			return nil, nil, err
 		}
-		texts[i] = levelText(level)
+		args = append(args, by.sql)
+	case a.By != "":
+		return nil, nil, invalid(`%s: %s takes no "by"`, clause, a.Fn)
 	}
-	return "(" + strings.Join(texts, ", ") + ")", nil
+	return args, only, nil
 }
 
-// levelText keeps a point in the number: ClickHouse takes no whole ones here.
-func levelText(level float64) string {
-	text := strconv.FormatFloat(level, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
+// argument is the column that is aggregated; all says that there is none, which
+// only count does without.
+func (b *builder) argument(clause string, a *Aggregation, f function) (col column, all bool, fault *Error) {
+	if a.Column == "" || a.Column == policy.AllTables {
+		if a.Fn == "count" {
+			return col, true, nil
+		}
+		return col, false, invalid("%s: %s needs a column", clause, a.Fn)
 	}
-	return text
+	if col, fault = b.cols.lookup(clause, a.Column); fault != nil {
+		return col, false, fault
+	}
+	if f.arithmetic && !numeric(col.typ.Kind) {
+		return col, false, invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, excerpt.Of(a.Column), col.plain)
+	}
+	return col, false, nil
 }
 
-func wantParams(most int) string {
-	switch most {
-	case 0:
-		return "takes no params"
-	case 1:
-		return "takes one level between 0 and 1 as its params: [0.95]"
+// bins is what histogram sees of a column: ClickHouse's function knows no
+// decimals, and fails on what has no place between two bounds.
+func bins(col column) (arg string, only []string) {
+	switch col.typ.Kind {
+	case coltype.Decimal, coltype.BFloat16, coltype.Bool:
+		arg = "toFloat64(" + col.sql + ")"
+	default:
+		arg = col.sql
 	}
-	return fmt.Sprintf("takes 1 to %d levels between 0 and 1 as its params: [0.5, 0.95]", most)
+	if col.typ.Kind == coltype.Float || col.typ.Kind == coltype.BFloat16 {
+		only = []string{"isFinite(" + arg + ")"}
+	}
+	return arg, only
 }
 
 // defaultAlias names an output that its caller did not name: "count", "sum_n".
-func defaultAlias(a Aggregation) string {
+func defaultAlias(a *Aggregation) string {
 	if a.Column == "" || a.Column == policy.AllTables {
 		return a.Fn
 	}
@@ -157,8 +143,9 @@ func defaultAlias(a Aggregation) string {
 }
 
 func unknownAggregation(clause, fn string) *Error {
-	hint := "want one of " + strings.Join(policy.Aggregations(), ", ")
-	if near, ok := nearest.Name(fn, policy.Aggregations()); ok {
+	names := append(policy.Aggregations(), ratio)
+	hint := "want one of " + strings.Join(names, ", ")
+	if near, ok := nearest.Name(fn, names); ok {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	return invalid("%s: unknown aggregation %q: %s", clause, excerpt.Of(fn), hint)

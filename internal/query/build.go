@@ -90,6 +90,9 @@ func (b *builder) check() *Error {
 	if d.Int64 != "" && d.Int64 != "number" && d.Int64 != "string" {
 		return invalid(`int64: want "number" or "string", not %q`, excerpt.Of(d.Int64))
 	}
+	if d.Distinct && (len(d.Aggregations) > 0 || len(d.GroupBy) > 0) {
+		return invalid("distinct: rows that are grouped or aggregated differ already; leave distinct out")
+	}
 	if !b.cols.any() {
 		return &Error{Code: CodeColumnNotAllowed, Message: "this role may read no column of the table"}
 	}
@@ -117,8 +120,8 @@ func (b *builder) outputs() *Error {
 	if err := b.timeBucket(); err != nil {
 		return err
 	}
-	for i, a := range b.doc.Aggregations {
-		out, err := b.aggregation(fmt.Sprintf("aggregations[%d]", i), a)
+	for i := range b.doc.Aggregations {
+		out, err := b.aggregation(fmt.Sprintf("aggregations[%d]", i), &b.doc.Aggregations[i])
 		if err != nil {
 			return err
 		}
@@ -191,6 +194,9 @@ func (b *builder) sortKey(clause, name string) (string, *Error) {
 			return out.sql, nil
 		}
 	}
+	if b.doc.Distinct {
+		return "", invalidColumn(name, "%s: with distinct, rows are ordered by outputs, and %q is none", clause, excerpt.Of(name))
+	}
 	col, err := b.cols.lookup(clause, name)
 	return col.sql, err
 }
@@ -216,6 +222,9 @@ func (b *builder) sql() string {
 	var s strings.Builder
 	s.Grow(usualStatement)
 	s.WriteString("SELECT ")
+	if b.doc.Distinct {
+		s.WriteString("DISTINCT ")
+	}
 	for i, out := range b.selected {
 		if i > 0 {
 			s.WriteString(", ")

@@ -25,6 +25,7 @@ const (
 type Document struct {
 	Columns      []string      `json:"columns"`
 	SelectAll    bool          `json:"select_all"`
+	Distinct     bool          `json:"distinct"`
 	Aggregations []Aggregation `json:"aggregations"`
 	Filters      []Filter      `json:"filters"`
 	GroupBy      []string      `json:"group_by"`
@@ -38,12 +39,18 @@ type Document struct {
 	Int64 string `json:"int64"`
 }
 
-// Aggregation is one aggregated output.
+// Aggregation is one aggregated output, or a part of a ratio.
 type Aggregation struct {
 	Fn     string        `json:"fn"`
 	Column string        `json:"column"`
+	By     string        `json:"by"` // of arg_max and arg_min
 	Alias  string        `json:"alias"`
 	Params []json.Number `json:"params"`
+	// Numerator, Denominator and Scale are those of a ratio; the scale is what it
+	// is multiplied by, "" for 1.
+	Numerator   *Aggregation `json:"numerator"`
+	Denominator *Aggregation `json:"denominator"`
+	Scale       json.Number  `json:"scale"`
 }
 
 // Filter is one condition, or a group of some: exactly one of Column, And, Or

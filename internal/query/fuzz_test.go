@@ -18,7 +18,7 @@ var identifier = regexp.MustCompile("(?s)`(?:[^`\\\\]|\\\\.)*`")
 var parameter = regexp.MustCompile(`\{p[0-9]+:(?:String|Int8|U?Int(?:64|256)|Float64|Decimal\(18, 2\)|FixedString\(4\)|Bool|UUID|IPv4|Date|Date32|DateTime\('UTC'\)|DateTime64\([0-9], 'UTC'\))\}`)
 
 // words are all that a statement may hold outside of names and placeholders.
-var words = regexp.MustCompile(`^(?:SELECT|AS|FROM|WHERE|AND|GROUP BY|ORDER BY|LIMIT|OFFSET|FORMAT|JSONEachRow|IS|NOT|NULL|IN|LIKE|ASC|DESC|INTERVAL|SECOND|DAY|WEEK|'UTC'|toStartOfInterval|toDateTime64|positiveModulo|reinterpretAsInt64|toInt64|intDiv|any|avg|count|uniqExact|max|median|min|quantiles?|uniq|stddevPop|stddevSamp|sum|varPop|varSamp|wh_*|wh_in_*[0-9]+|v|[0-9.]+|[-* ,()=!<>])*$`)
+var words = regexp.MustCompile(`^(?:SELECT|AS|FROM|WHERE|AND|GROUP BY|ORDER BY|LIMIT|OFFSET|FORMAT|JSONEachRow|IS|NOT|NULL|IN|LIKE|ASC|DESC|INTERVAL|SECOND|DAY|WEEK|'UTC'|toStartOfInterval|toDateTime64|positiveModulo|reinterpretAsInt64|toInt64|intDiv|DISTINCT|any|anyLast|arg(?:Max|Min)|OrNull|If|CAST|'Array\(Tuple\(lower Float64, upper Float64, count Float64\)\)'|isFinite|toFloat64|nullIf|topK|group(?:Uniq)?Array|histogram|avg|count|uniqExact|max|median|min|quantiles?|uniq|stddevPop|stddevSamp|sum|varPop|varSamp|wh_*|wh_in_*[0-9]+|v|[0-9.]+|[-*/ ,()=!<>])*$`)
 
 // FuzzBuild holds that nothing a caller writes becomes SQL: take the quoted
 // names and the typed placeholders away, and only the builder's words are left.
@@ -32,8 +32,11 @@ func FuzzBuild(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, alias, op, value, since, every, dir string, level float64, n int64) {
 		for _, pick := range []string{name, "s", "i8", "lc", "dt", "t6", "odd`name\\", "a.b"} {
 			body, err := json.Marshal(map[string]any{
-				"columns":      []string{pick},
-				"aggregations": []any{map[string]any{"fn": "quantile", "column": "f", "alias": alias, "params": []float64{level}}, map[string]any{"fn": "count", "column": name}},
+				"columns": []string{pick},
+				"aggregations": []any{map[string]any{"fn": "quantile", "column": "f", "alias": alias, "params": []float64{level}}, map[string]any{"fn": "count", "column": name},
+					map[string]any{"fn": "arg_max", "column": pick, "by": name, "alias": value}, map[string]any{"fn": "top_k", "column": pick, "params": []int64{n}},
+					map[string]any{"fn": "histogram", "column": "f"}, map[string]any{"fn": op, "column": pick},
+					map[string]any{"fn": "ratio", "alias": dir, "scale": level, "numerator": map[string]any{"fn": "count", "column": name}, "denominator": map[string]any{"fn": "sum", "column": "i8"}}},
 				"filters": []any{
 					map[string]any{"column": pick, "op": op, "value": value},
 					map[string]any{"column": pick, "op": "in", "value": []string{value}},

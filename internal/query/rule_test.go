@@ -118,11 +118,19 @@ func escapes() []string {
 		`{"columns":["event_id"],"time_bucket":{"column":"org","every":"1h"}}`, `{"columns":["event_id"],"time_bucket":{"column":"ts","every":"1h'","alias":"x"}}`,
 		`{"columns":["event_id"],"int64":"string; DROP"}`, `{"columns":["event_id"],"filter":{}}`, `{"columns":["event_id"],"where":"1"}`,
 	}
+	for _, column := range []string{"org", "secret", "wh.org", "n) FROM pages --"} {
+		attempts = append(attempts, fmt.Sprintf(`{"aggregations":[{"fn":"arg_max","column":"event_id","by":%q}]}`, column),
+			fmt.Sprintf(`{"aggregations":[{"fn":"ratio","numerator":{"fn":"count"},"denominator":{"fn":"count","column":%q}}]}`, column),
+			fmt.Sprintf(`{"columns":[%q],"distinct":true}`, column))
+	}
 	for _, fn := range policy.Aggregations() {
 		for _, column := range []string{"event_id", "page", "n"} {
 			params := ""
 			if strings.HasPrefix(fn, "quantile") {
 				params = `,"params":[1]`
+			}
+			if strings.HasPrefix(fn, "arg_") {
+				params = `,"by":"n"`
 			}
 			attempts = append(attempts, fmt.Sprintf(`{"aggregations":[{"fn":%q,"column":%q,"alias":"org"%s}]}`, fn, column, params))
 		}

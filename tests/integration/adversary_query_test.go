@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/wavehouse/wavehouse/internal/policy"
 )
 
 // vaultColumns are the readable columns, with values to ask about: one that a
@@ -59,11 +61,13 @@ func TestAdversaryAggregatesAndOrdersTellOfVisibleRowsOnly(t *testing.T) {
 			answered++
 		}
 	}
-	fns := []string{"any", "avg", "count", "count_distinct", "max", "median", "min", "quantile", "quantiles", "stddev_pop", "stddev_samp", "sum", "uniq", "var_pop", "var_samp"}
 	for column := range vaultColumns {
 		name := quoted(column)
-		for _, fn := range fns {
+		for _, fn := range policy.Aggregations() {
 			params := ""
+			if strings.HasPrefix(fn, "arg_") {
+				params = `,"by":` + name
+			}
 			if strings.HasPrefix(fn, "quantile") {
 				params = `,"params":[0,1]`[:len(`,"params":[0`)] + map[bool]string{true: `]`, false: `,1]`}[fn == "quantile"]
 			}

@@ -196,6 +196,13 @@ func oracleDocument(random *rand.Rand) string {
 			if strings.HasPrefix(a["fn"].(string), "quantile") {
 				a["params"] = []float64{0.5}
 			}
+			if strings.HasPrefix(a["fn"].(string), "arg_") {
+				a["by"] = column()
+			}
+			if random.IntN(8) == 0 {
+				delete(a, "column")
+				a = map[string]any{"fn": "ratio", "alias": a["alias"], "numerator": map[string]any{"fn": "sum", "column": pick(random, numbers...)}, "denominator": map[string]any{"fn": "count", "column": column()}}
+			}
 			list = append(list, a)
 		}
 		doc["aggregations"] = list
@@ -206,6 +213,9 @@ func oracleDocument(random *rand.Rand) string {
 	}
 	if len(doc) == 0 {
 		doc["select_all"] = true
+	}
+	if doc["aggregations"] == nil && random.IntN(4) == 0 {
+		doc["distinct"] = true
 	}
 	var filters []any
 	for range random.IntN(4) {
