@@ -33,6 +33,23 @@ type Dependencies struct {
 	// Complete: there are no others. An incomplete answer lives by its time
 	// alone.
 	Complete bool
+	// Confirm says once the answer is there whether it depends on what was said
+	// before. It is asked of an answer that would be kept for longer than an
+	// incomplete one; nil is a yes.
+	Confirm func(ctx context.Context) bool
+}
+
+// certain asks whether the dependencies hold that were named before the answer
+// was made.
+func (d Dependencies) certain(ctx context.Context) bool { return d.Confirm == nil || d.Confirm(ctx) }
+
+// ttl is how long an answer is kept that took so long to make.
+func (d Dependencies) ttl(ctx context.Context, took, own time.Duration) time.Duration {
+	unbound := TTL(took, own, false)
+	if bound := TTL(took, own, d.Complete); bound > unbound && d.certain(ctx) {
+		return bound
+	}
+	return unbound
 }
 
 // Query is a question and how it is answered.
@@ -236,7 +253,7 @@ func (r *Reads) run(ctx context.Context, q Query, c *call, deps Dependencies) {
 	}
 	c.value = NewValue(answer.Body, answer.ContentType, deps.Tables)
 	c.value.Notes = answer.Notes
-	r.keep(ctx, ticket, c.value, TTL(r.now().Sub(started), q.TTL, deps.Complete))
+	r.keep(ctx, ticket, c.value, deps.ttl(ctx, r.now().Sub(started), q.TTL))
 }
 
 // enter looks whether the question is still to be asked, of other processes too.

@@ -230,7 +230,14 @@ func TestCloseWaits(t *testing.T) {
 // An answer that may depend on tables nobody named is kept for seconds, however
 // dear it was.
 func TestAnswersOfUnknownTablesAreKeptForSeconds(t *testing.T) {
-	for complete, want := range map[bool]cache.Outcome{true: cache.Hit, false: cache.Miss} {
+	says := func(yes bool) func(context.Context) bool { return func(context.Context) bool { return yes } }
+	for name, c := range map[string]struct {
+		deps cache.Dependencies
+		want cache.Outcome
+	}{
+		"known": {cache.Dependencies{Complete: true}, cache.Hit}, "unknown": {cache.Dependencies{}, cache.Miss},
+		"confirmed": {cache.Dependencies{Complete: true, Confirm: says(true)}, cache.Hit}, "changed meanwhile": {cache.Dependencies{Complete: true, Confirm: says(false)}, cache.Miss},
+	} {
 		now := time.Date(2026, 3, 24, 12, 0, 0, 0, time.UTC)
 		clock := func() time.Time { return now }
 		store, err := local.New(local.Options{MaxBytes: 1 << 20, Now: clock})
@@ -239,18 +246,18 @@ func TestAnswersOfUnknownTablesAreKeptForSeconds(t *testing.T) {
 		reads := cache.NewReads(cache.ReadsOptions{Cache: store, Now: clock})
 		question := cache.Query{
 			Key:          cache.NewKey("a").Add("q").Key(),
-			Dependencies: func(context.Context) cache.Dependencies { return cache.Dependencies{Complete: complete} },
+			Dependencies: func(context.Context) cache.Dependencies { return c.deps },
 			Run: func(context.Context) (cache.Answer, error) {
 				now = now.Add(time.Second)
 				return cache.Answer{Body: []byte("answer"), ContentType: "text/plain", Notes: []cache.Note{{Name: "X-Made", Value: "now"}}}, nil
 			},
 		}
-		for after, outcome := range []cache.Outcome{cache.Miss, cache.Hit, want} {
+		for after, outcome := range []cache.Outcome{cache.Miss, cache.Hit, c.want} {
 			now = now.Add(time.Duration(after) * 6 * time.Second)
 			value, got, err := reads.Get(t.Context(), question)
 			require.NoError(t, err)
 			assert.Equal(t, "now", value.Note("X-Made"), "whoever is given the answer")
-			assert.Equal(t, outcome, got, "complete %v, look %d", complete, after)
+			assert.Equal(t, outcome, got, "%s, look %d", name, after)
 		}
 	}
 }

@@ -2,12 +2,21 @@ package lineage
 
 import "strings"
 
-// references are what a statement reads, by its syntax alone.
-type references struct {
-	tables []string
-	// opaque: it reads something else too, or may, or answers differently by the
-	// clock or by chance.
-	opaque bool
+// References are what a statement reads, by its syntax alone. They must not be
+// changed.
+type References struct {
+	// Tables are names as written, with a database or without: of tables, and of
+	// what WITH calls so.
+	Tables []string
+	// Functions are called by name; TableFunctions stand where a table may.
+	Functions, TableFunctions []string
+	// Opaque: it reads something else too, or may.
+	Opaque bool
+	// Settings: it sets some for itself, or a part of it.
+	Settings bool
+
+	// clock: it may ask for the time without calling a function.
+	clock bool
 }
 
 // line is one node of a syntax tree as ClickHouse prints it.
@@ -33,31 +42,37 @@ func parseLine(text string) line {
 
 // parseTree collects what the tree of a statement refers to. A tree with anything
 // in it that is not known is opaque: what it reads may stand there.
-func parseTree(rows []string) references {
+func parseTree(rows []string) References {
 	lines := make([]line, len(rows))
 	for i, row := range rows {
 		lines[i] = parseLine(row)
 	}
-	var found references
+	var found References
 	if len(lines) == 0 || lines[0].kind != "SelectWithUnionQuery" {
-		found.opaque = true
+		found.Opaque = true
 	}
 	for i, l := range lines {
 		switch l.kind {
 		case "TableIdentifier":
-			found.tables = append(found.tables, l.name)
-			found.opaque = found.opaque || l.name == ""
+			found.Tables = append(found.Tables, l.name)
+			found.Opaque = found.Opaque || l.name == ""
 		case "TableExpression":
-			if i+1 < len(lines) && lines[i+1].kind == "Function" && !pureTable(lines[i+1].name) {
-				found.opaque = true
+			if i+1 < len(lines) && lines[i+1].kind == "Function" {
+				found.TableFunctions = append(found.TableFunctions, lines[i+1].name)
 			}
 		case "Function":
-			found.opaque = found.opaque || fickle(l.name)
-			if table, ok := setTable(lines, i); ok {
-				found.tables = append(found.tables, table)
+			if i == 0 || lines[i-1].kind != "TableExpression" {
+				found.Functions = append(found.Functions, l.name)
 			}
+			if table, ok := setTable(lines, i); ok {
+				found.Tables = append(found.Tables, table)
+			}
+		case "Identifier":
+			found.clock = found.clock || clock(l.name)
+		case "Set":
+			found.Settings = true
 		default:
-			found.opaque = found.opaque || !harmless(l.kind)
+			found.Opaque = found.Opaque || !harmless(l.kind)
 		}
 	}
 	return found
@@ -68,10 +83,21 @@ func harmless(kind string) bool {
 	switch kind {
 	case "SelectWithUnionQuery", "SelectIntersectExceptQuery", "SelectQuery", "Subquery", "WithElement", "ExpressionList",
 		"TablesInSelectQuery", "TablesInSelectQueryElement", "TableJoin", "ArrayJoin", "SampleRatio",
-		"Identifier", "Literal", "Asterisk", "QualifiedAsterisk", "ColumnsListMatcher", "ColumnsRegexpMatcher",
+		"Literal", "Asterisk", "QualifiedAsterisk", "ColumnsListMatcher", "ColumnsRegexpMatcher",
 		"QualifiedColumnsListMatcher", "QualifiedColumnsRegexpMatcher", "ColumnsTransformerList", "ColumnsApplyTransformer",
 		"ColumnsExceptTransformer", "ColumnsReplaceTransformer", "ColumnsReplaceTransformer::Replacement",
-		"OrderByElement", "InterpolateElement", "WindowDefinition", "WindowListElement", "Set":
+		"OrderByElement", "InterpolateElement", "WindowDefinition", "WindowListElement":
+		return true
+	}
+	return false
+}
+
+// clock reports whether a name that is written as a column's may stand for the
+// time. ClickHouse takes these names of functions without parentheses, and tells
+// nowhere that it does.
+func clock(name string) bool {
+	switch strings.ToLower(name) {
+	case "now", "today", "curdate", "current_date", "current_timestamp", "localtime", "localtimestamp":
 		return true
 	}
 	return false
@@ -99,26 +125,12 @@ func setTable(lines []line, at int) (string, bool) {
 	return "", false
 }
 
-// pureTable reports whether a table function reads nothing that changes.
+// pureTable reports whether a table function reads nothing that changes, beside
+// what its arguments read.
 func pureTable(name string) bool {
 	switch strings.ToLower(name) {
 	case "numbers", "numbers_mt", "zeros", "zeros_mt", "values", "null", "generate_series", "generateseries", "view", "format":
 		return true
-	}
-	return false
-}
-
-// fickle reports whether a function answers differently without any table of
-// the statement being written.
-func fickle(name string) bool {
-	name = strings.ToLower(name)
-	for _, prefix := range []string{
-		"now", "today", "yesterday", "curdate", "current_", "utc_timestamp", "utctimestamp", "rand", "generate", "dict", "joinget",
-		"uptime", "fuzz", "file", "query_id", "queryid", "initial_query", "initialquery", "rownumberinallblocks", "getsetting", "hasthreadfuzzer", "throwif", "sleep", "catboost", "llm", "executable",
-	} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
 	}
 	return false
 }

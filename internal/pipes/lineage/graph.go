@@ -11,6 +11,16 @@ const maxTables = 500
 // materialized views, tables that stand for others.
 type graph struct {
 	nodes map[string]*node
+	// mark is what the definitions were known by when they were read.
+	mark string
+}
+
+// references are what a view reads.
+type references struct {
+	tables []string
+	// opaque: it reads something else too, or may, or answers differently by the
+	// clock or by chance.
+	opaque bool
 }
 
 // node is what reading one table reads.

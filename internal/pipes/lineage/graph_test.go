@@ -10,28 +10,26 @@ import (
 
 func TestParseTree(t *testing.T) {
 	for name, c := range map[string]struct {
-		tree   string
-		tables []string
-		opaque bool
+		tree string
+		want References
 	}{
-		"aliases":     {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier db.t (alias x)", []string{"db.t"}, false},
-		"in table":    {"Function in (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Identifier pages", []string{"pages"}, false},
-		"in column":   {"Function in (children 1)\n ExpressionList (children 2)\n  Function tuple (children 1)\n   ExpressionList (children 2)\n    Identifier a\n    Identifier b\n  Literal 1", nil, false},
-		"in subquery": {"Function globalNotIn (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Subquery (children 1)\n   TableIdentifier u", []string{"u"}, false},
-		"numbers":     {"TableExpression (children 1)\n Function numbers (alias n) (children 1)", nil, false},
-		"remote":      {"TableExpression (children 1)\n Function remote (children 1)", nil, true},
-		"clock":       {"Function greater (children 1)\n ExpressionList (children 2)\n  Identifier ts\n  Function now", nil, true},
-		"chance":      {"Function rand32", nil, true},
-		"dictionary":  {"Function dictGetOrDefault (children 1)", nil, true},
-		"plain":       {"Function count (alias c)\nFunction notEquals", nil, false},
-		"no name":     {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier", []string{""}, true},
-		"new node":    {"TablesInSelectQuery (children 1)\n NovelTableThing t", nil, true},
-		"new names":   {"Tables (children 1)\n Table db.t", nil, true},
-		"new lines":   {"├── TableIdentifier db.t", nil, true},
-		"new format":  {"{\"kind\":\"TableIdentifier\",\"name\":\"db.t\"}", nil, true},
+		"aliases":      {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier db.t (alias x)", References{Tables: []string{"db.t"}}},
+		"in table":     {"Function in (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Identifier pages", References{Tables: []string{"pages"}, Functions: []string{"in"}}},
+		"in column":    {"Function in (children 1)\n ExpressionList (children 2)\n  Function tuple (children 1)\n   ExpressionList (children 2)\n    Identifier a\n    Identifier b\n  Literal 1", References{Functions: []string{"in", "tuple"}}},
+		"in subquery":  {"Function globalNotIn (children 1)\n ExpressionList (children 2)\n  Identifier page\n  Subquery (children 1)\n   TableIdentifier u", References{Tables: []string{"u"}, Functions: []string{"globalNotIn"}}},
+		"remote":       {"TableExpression (children 1)\n Function remote (alias n) (children 1)", References{TableFunctions: []string{"remote"}}},
+		"clock":        {"Function greater (children 1)\n ExpressionList (children 2)\n  Identifier ts\n  Identifier Current_Timestamp", References{Functions: []string{"greater"}, clock: true}},
+		"settings":     {"SelectQuery (children 1)\n Set", References{Settings: true}},
+		"plain":        {"Function count (alias c)\nFunction notEquals", References{Functions: []string{"count", "notEquals"}}},
+		"no name":      {"TablesInSelectQuery (children 1)\n TableExpression (children 1)\n  TableIdentifier", References{Tables: []string{""}, Opaque: true}},
+		"new node":     {"TablesInSelectQuery (children 1)\n NovelTableThing t", References{Opaque: true}},
+		"new names":    {"Tables (children 1)\n Table db.t", References{Opaque: true}},
+		"new lines":    {"├── TableIdentifier db.t", References{Opaque: true}},
+		"new format":   {"{\"kind\":\"TableIdentifier\",\"name\":\"db.t\"}", References{Opaque: true}},
+		"a line break": {"Identifier a\nb", References{Opaque: true}},
 	} {
 		got := parseTree(strings.Split("SelectWithUnionQuery (children 1)\n"+c.tree, "\n"))
-		assert.Equal(t, references{tables: c.tables, opaque: c.opaque}, got, name)
+		assert.Equal(t, c.want, got, name)
 	}
 }
 
@@ -40,7 +38,7 @@ func TestTreesThatAreNotKnown(t *testing.T) {
 	for name, rows := range map[string][]string{
 		"nothing": nil, "an empty line": {""}, "a list of tables": {"ShowTables"}, "another root": {"SelectQuery (children 1)"},
 	} {
-		assert.Equal(t, references{opaque: true}, parseTree(rows), name)
+		assert.Equal(t, References{Opaque: true}, parseTree(rows), name)
 	}
 }
 

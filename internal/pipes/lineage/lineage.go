@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ const (
 	maxStatements = 4096
 	// maxGraphs bounds the databases whose views are remembered.
 	maxGraphs = 4096
+	// maxServers bounds the servers whose functions are remembered.
+	maxServers = 64
 	// maxDefinitions bounds the views of one server.
 	maxDefinitions = 20_000
 )
@@ -35,8 +38,10 @@ const (
 // definitionsQuery lists the tables that are more than their own rows. A user
 // sees those that it may see.
 const definitionsQuery = `SELECT database, name, engine, engine_full, create_table_query, as_select FROM system.tables
-WHERE engine NOT LIKE '%MergeTree' AND NOT is_temporary AND database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')
-LIMIT 20001`
+` + others + ` LIMIT 20001`
+
+// others are the tables that are more than their own rows.
+const others = `WHERE engine NOT LIKE '%MergeTree' AND NOT is_temporary AND database NOT IN ('system', 'INFORMATION_SCHEMA', 'information_schema')`
 
 // Options are what a Lineage is made with. The zero value works.
 type Options struct {
@@ -50,20 +55,12 @@ type Lineage struct {
 	logger *slog.Logger
 	now    func() time.Time
 
-	statements *memo.Memo[string, references]
+	statements *memo.Memo[string, References]
+	functions  *memo.Memo[string, *kept[Functions]] // by server
 
-	mu         sync.Mutex
-	viewpoints *memo.Memo[string, *viewpoint]
-}
-
-// viewpoint is one server as one user sees it from one database.
-type viewpoint struct {
-	// turn holds a token, which who asks ClickHouse takes.
-	turn chan struct{}
-	// Guarded by turn.
-	graph  *graph // nil when it could not be read
-	asked  time.Time
-	before bool // it was asked at all
+	mu sync.Mutex
+	// viewpoints are servers as one user sees them from one database.
+	viewpoints *memo.Memo[string, *kept[graph]]
 }
 
 // New makes a Lineage that knows nothing yet.
@@ -75,7 +72,8 @@ func New(o Options) *Lineage {
 		o.Now = time.Now
 	}
 	return &Lineage{
-		logger: o.Logger, now: o.Now, statements: memo.New[string, references](maxStatements), viewpoints: memo.New[string, *viewpoint](maxGraphs),
+		logger: o.Logger, now: o.Now, statements: memo.New[string, References](maxStatements),
+		functions: memo.New[string, *kept[Functions]](maxServers), viewpoints: memo.New[string, *kept[graph]](maxGraphs),
 	}
 }
 
@@ -83,7 +81,26 @@ func New(o Options) *Lineage {
 func (l *Lineage) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.viewpoints = memo.New[string, *viewpoint](maxGraphs)
+	l.viewpoints = memo.New[string, *kept[graph]](maxGraphs)
+}
+
+// remembered returns what is kept under the key, made when there is nothing.
+func remembered[T any](l *Lineage, of *memo.Memo[string, *kept[T]], key string) *kept[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k, known := of.Get(key)
+	if !known {
+		k = newKept[T]()
+		of.Put(key, k)
+	}
+	return k
+}
+
+func (l *Lineage) viewpoint(pool *clickhouse.Pool) *kept[graph] {
+	l.mu.Lock()
+	viewpoints := l.viewpoints
+	l.mu.Unlock()
+	return remembered(l, viewpoints, pool.Identity())
 }
 
 // Tables are the dependencies of reading the named tables, written as in a
@@ -96,12 +113,33 @@ func (l *Lineage) Tables(ctx context.Context, pool *clickhouse.Pool, names ...st
 func (l *Lineage) Statement(ctx context.Context, pool *clickhouse.Pool, sql string) cache.Dependencies {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	found, err := l.parse(ctx, pool, sql)
+	found, err := l.References(ctx, pool, sql)
 	if err != nil {
 		l.logger.DebugContext(ctx, "cannot tell which tables a statement reads: its answer is cached for a short time", "error", err)
 		return cache.Dependencies{}
 	}
-	return l.follow(ctx, pool, found)
+	return l.follow(ctx, pool, references{tables: found.Tables, opaque: l.varies(ctx, pool, found)})
+}
+
+// varies reports whether a statement may be answered otherwise without any of
+// its tables being written.
+func (l *Lineage) varies(ctx context.Context, pool *clickhouse.Pool, found References) bool {
+	if found.Opaque || found.clock || !every(found.TableFunctions, pureTable) {
+		return true
+	}
+	if len(found.Functions) == 0 {
+		return false
+	}
+	functions, err := l.Functions(ctx, pool)
+	if err != nil {
+		l.logger.DebugContext(ctx, "cannot tell which functions vary: an answer is cached for a short time", "error", err)
+		return true
+	}
+	return !every(found.Functions, functions.Steady)
+}
+
+func every(names []string, holds func(string) bool) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !holds(name) })
 }
 
 func (l *Lineage) follow(ctx context.Context, pool *clickhouse.Pool, found references) cache.Dependencies {
@@ -109,52 +147,26 @@ func (l *Lineage) follow(ctx context.Context, pool *clickhouse.Pool, found refer
 	for _, name := range found.tables {
 		tables = append(tables, resolve(pool.Database(), name)...)
 	}
-	g, err := l.graph(ctx, pool)
+	g, err := l.viewpoint(pool).get(ctx, l.now, func(ctx context.Context) (*graph, error) { return l.load(ctx, pool) })
 	if err != nil {
 		l.logger.DebugContext(ctx, "cannot tell which views there are: an answer is cached for a short time", "error", err)
 		return cache.Dependencies{Tables: tables}
 	}
 	all, complete := g.closure(tables)
-	return cache.Dependencies{Tables: all, Complete: complete && !found.opaque}
-}
-
-// graph returns what is known of the pool's views, asking when that is old.
-func (l *Lineage) graph(ctx context.Context, pool *clickhouse.Pool) (*graph, error) {
-	p := l.viewpoint(pool.Identity())
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	select {
-	case <-p.turn:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	deps := cache.Dependencies{Tables: all, Complete: complete && !found.opaque}
+	if deps.Complete {
+		deps.Confirm = func(ctx context.Context) bool { return l.confirm(ctx, pool, g) }
 	}
-	defer func() { p.turn <- struct{}{} }()
-	age := l.now().Sub(p.asked)
-	switch {
-	case p.graph != nil && age < refreshEvery:
-		return p.graph, nil
-	case p.before && p.graph == nil && age < retryAfter:
-		return nil, errLately
-	}
-	g, err := l.load(ctx, pool)
-	p.graph, p.asked, p.before = g, l.now(), true
-	return g, err
-}
-
-func (l *Lineage) viewpoint(identity string) *viewpoint {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p, known := l.viewpoints.Get(identity)
-	if !known {
-		p = &viewpoint{turn: make(chan struct{}, 1)}
-		p.turn <- struct{}{}
-		l.viewpoints.Put(identity, p)
-	}
-	return p
+	return deps
 }
 
 // load reads the definitions and what their SELECTs refer to.
 func (l *Lineage) load(ctx context.Context, pool *clickhouse.Pool) (*graph, error) {
+	// Before the definitions: what changes while they are read is seen later.
+	mark, err := readMark(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
 	definitions, selects, err := readDefinitions(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -163,11 +175,15 @@ func (l *Lineage) load(ctx context.Context, pool *clickhouse.Pool) (*graph, erro
 		if selects[i] == "" {
 			continue
 		}
-		if definitions[i].reads, err = l.parse(ctx, pool, selects[i]); err != nil {
+		found, err := l.References(ctx, pool, selects[i])
+		if err != nil {
 			return nil, fmt.Errorf("parse the view %s: %w", definitions[i].name, err)
 		}
+		definitions[i].reads = references{tables: found.Tables, opaque: l.varies(ctx, pool, found)}
 	}
-	return newGraph(definitions), nil
+	g := newGraph(definitions)
+	g.mark = mark
+	return g, nil
 }
 
 func readDefinitions(ctx context.Context, pool *clickhouse.Pool) (definitions []definition, selects []string, err error) {
@@ -185,8 +201,8 @@ func readDefinitions(ctx context.Context, pool *clickhouse.Pool) (definitions []
 	return definitions, selects, nil
 }
 
-// parse has ClickHouse parse a statement, once.
-func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) (references, error) {
+// References has ClickHouse parse a statement, once.
+func (l *Lineage) References(ctx context.Context, pool *clickhouse.Pool, sql string) (References, error) {
 	found, known := l.statements.Get(sql)
 	if known {
 		return found, nil
@@ -196,7 +212,7 @@ func (l *Lineage) parse(ctx context.Context, pool *clickhouse.Pool, sql string) 
 		tree = append(tree, row[0])
 		return nil
 	}); err != nil {
-		return references{}, fmt.Errorf("parse a statement: %w", err)
+		return References{}, fmt.Errorf("parse a statement: %w", err)
 	}
 	found = parseTree(tree)
 	l.statements.Put(sql, found)
