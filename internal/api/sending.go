@@ -282,6 +282,10 @@ type rendering struct {
 
 func (as rendering) mediaType(a *fetched) string {
 	if as.rows.mediaType == "" {
+		if strings.HasPrefix(a.contentType, "text/") {
+			// ClickHouse claims UTF-8, and gives whatever bytes it has.
+			return strings.Replace(a.contentType, "; charset=UTF-8", "", 1)
+		}
 		return a.contentType
 	}
 	return as.rows.mediaType

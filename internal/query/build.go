@@ -115,7 +115,7 @@ func (b *builder) outputs() *Error {
 		if err != nil {
 			return err
 		}
-		b.selected = append(b.selected, output{name: name, sql: col.sql})
+		b.selected = append(b.selected, output{name: name, sql: col.shown()})
 	}
 	if err := b.timeBucket(); err != nil {
 		return err

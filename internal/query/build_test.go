@@ -176,7 +176,7 @@ func TestSettings(t *testing.T) {
 		"readonly": "2", "cancel_http_readonly_queries_on_client_close": "1",
 		"max_result_bytes": "268435456", "result_overflow_mode": "throw",
 		"date_time_output_format": "iso", "output_format_json_escape_forward_slashes": "0",
-		"output_format_json_quote_denormals": "0", "output_format_json_quote_64bit_integers": "0",
+		"output_format_json_quote_denormals": "0", "output_format_json_validate_utf8": "1", "output_format_json_quote_64bit_integers": "0",
 		"output_format_json_quote_decimals": "0", "output_format_json_array_of_rows": "1",
 	}
 	s, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"]}`)
@@ -195,7 +195,7 @@ func TestFormats(t *testing.T) {
 	doc, err := query.Parse([]byte(`{"columns":["n"]}`))
 	require.NoError(t, err)
 	for format, want := range map[query.Format]string{
-		query.FormatJSON: "JSONEachRow", query.FormatNDJSON: "JSONEachRow", query.FormatCSV: "CSVWithNames",
+		query.FormatJSON: "JSONEachRow", query.FormatNDJSON: "JSONEachRow", query.FormatCSV: "CSVWithNames", query.FormatTSV: "TabSeparatedWithNames",
 		query.FormatArrow: "ArrowStream", query.FormatParquet: "Parquet",
 	} {
 		s, err := query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), query.Options{Format: format, MaxResultBytes: 5})

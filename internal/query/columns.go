@@ -75,6 +75,15 @@ func (c *columns) compile(index int) column {
 	return compiled
 }
 
+// shown is what is answered of the column. The state of an aggregate is no text, and
+// some formats have no place for it: it is written in hexadecimal.
+func (c column) shown() string {
+	if c.typ.Kind == coltype.AggregateFunction {
+		return "hex(" + c.sql + ")"
+	}
+	return c.sql
+}
+
 // typed is a value of a type that is not a column's own: what is inside of one.
 func (c *columns) typed(name, sql string, t coltype.Type) column {
 	inside := column{name: name, sql: sql}

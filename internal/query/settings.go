@@ -55,6 +55,8 @@ func render(s map[string]string, f Format, quoteInt64 bool) {
 	s["date_time_output_format"] = "iso"
 	s["output_format_json_escape_forward_slashes"] = "0"
 	s["output_format_json_quote_denormals"] = "0"
+	// What is not UTF-8 would be no JSON.
+	s["output_format_json_validate_utf8"] = "1"
 	quote := "0"
 	if quoteInt64 {
 		quote = "1"
