@@ -85,6 +85,8 @@ type TimeBucket struct {
 	Column string `json:"column"`
 	Every  string `json:"every"`
 	Alias  string `json:"alias"`
+	// TimeZone is the IANA name of the zone that intervals begin in; "" is UTC.
+	TimeZone string `json:"time_zone"`
 }
 
 // Count is a whole number that is not negative; null is the same as leaving it

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -9,9 +8,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/units"
 )
-
-// defaultBucketAlias names a time bucket that its caller did not name.
-const defaultBucketAlias = "time_bucket"
 
 // timeRange adds since <= column < until to WHERE.
 func (b *builder) timeRange() *Error {
@@ -109,80 +105,4 @@ func roundUpDay(t time.Time) time.Time {
 		day++
 	}
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-}
-
-// timeBucket adds the start of each row's interval to the outputs.
-func (b *builder) timeBucket() *Error {
-	t := b.doc.TimeBucket
-	if t == nil {
-		return nil
-	}
-	col, err := b.timeColumn("time_bucket", t.Column)
-	if err != nil {
-		return err
-	}
-	every, parseErr := units.ParseDuration(t.Every)
-	if parseErr != nil || every < time.Second || every%time.Second != 0 {
-		return invalid("time_bucket.every: %q is not a duration of whole seconds such as 5m, 1h or 1d", excerpt.Of(t.Every))
-	}
-	dates := col.typ.Kind == coltype.Date || col.typ.Kind == coltype.Date32
-	if dates && every%units.Day != 0 {
-		return invalid("time_bucket.every: the column %q holds dates, so it takes whole days such as 1d or 1w", excerpt.Of(t.Column))
-	}
-	b.bucket = output{name: t.Alias, sql: bucketSQL(col, every)}
-	if t.Alias == "" {
-		b.bucket.name = defaultBucketAlias
-	}
-	if len(b.bucket.name) > maxNameLen {
-		return invalid("time_bucket: the alias is longer than %d bytes", maxNameLen)
-	}
-	b.selected = append(b.selected, b.bucket)
-	return nil
-}
-
-// bucketSQL is the start of the interval in UTC. Whole weeks begin on Monday,
-// every other interval is counted from 1970. ClickHouse's own function is right
-// for what a DateTime can hold; beyond it the start is computed.
-func bucketSQL(col column, every time.Duration) string {
-	weeks := every%units.Week == 0
-	if col.typ.Kind == coltype.DateTime && !weeks {
-		length, unit := int64(every/time.Second), "SECOND"
-		if every%units.Day == 0 {
-			length, unit = int64(every/units.Day), "DAY"
-		}
-		return fmt.Sprintf("toStartOfInterval(%s, INTERVAL %d %s, 'UTC')", col.sql, length, unit)
-	}
-	count, seconds, step := "toInt64("+col.sql+")", "", time.Second
-	switch col.typ.Kind {
-	case coltype.Date, coltype.Date32:
-		seconds, step = " * 86400", units.Day
-	case coltype.DateTime64:
-		count, step = "reinterpretAsInt64("+col.sql+")", time.Duration(tick(col.typ.Precision))
-	}
-	since := count
-	if weeks {
-		since += fmt.Sprintf(" - %d", firstMonday/step)
-	}
-	// A divisor without a sign would take that of the count away.
-	start := fmt.Sprintf("%s - positiveModulo(%s, toInt64(%d))", count, since, every/step)
-	if step < time.Second {
-		return fmt.Sprintf("toDateTime64(intDiv(%s, %d), 0, 'UTC')", start, int64(time.Second/step))
-	}
-	return "toDateTime64((" + start + ")" + seconds + ", 0, 'UTC')"
-}
-
-// firstMonday is the first one after the beginning of 1970.
-const firstMonday = 4 * units.Day
-
-// timeColumn checks a column that must hold dates or times.
-func (b *builder) timeColumn(clause, name string) (column, *Error) {
-	col, err := b.cols.lookup(clause+".column", name)
-	if err != nil {
-		return col, err
-	}
-	switch col.typ.Kind {
-	case coltype.Date, coltype.Date32, coltype.DateTime, coltype.DateTime64:
-		return col, nil
-	}
-	return col, invalidColumn(name, "%s: the column %q of type %s holds no dates or times", clause, excerpt.Of(name), col.plain)
 }

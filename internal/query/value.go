@@ -43,6 +43,14 @@ func (v *values) bind(clause, text string) (string, *Error) {
 	return name, nil
 }
 
+// own adds a parameter that is made here and returns its name: it counts
+// against nothing of the caller's.
+func (v *values) own(text string) string {
+	name := "p" + strconv.Itoa(len(v.params))
+	v.params[name] = text
+	return name
+}
+
 // table adds a table of one column v and returns its name.
 func (v *values) table(typ string, rows []byte) string {
 	name := v.prefix + strconv.Itoa(len(v.external))

@@ -56,11 +56,13 @@ type TimeRange struct {
 	Until  string `json:"until,omitempty"`
 }
 
-// TimeBucket is the start of each row's interval.
+// TimeBucket is the start of each row's interval, such as "5m", "1d" or "1mo".
 type TimeBucket struct {
 	Column string `json:"column"`
 	Every  string `json:"every"`
 	Alias  string `json:"alias,omitempty"`
+	// TimeZone is the IANA name of the zone in which intervals begin; "" is UTC.
+	TimeZone string `json:"time_zone,omitempty"`
 }
 
 // Snapshot is the answer of a query, and where the table's stream goes on from it.

@@ -8,6 +8,7 @@ import type {
   Int64,
   OrderBy,
   QueryDocument,
+  TimeBucket,
 } from "./document.js";
 import type { ExportFormat } from "./export.js";
 import type { QueryOptions } from "./query.js";
@@ -129,9 +130,14 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     return this.#with({ group_by: [...(this.document.group_by ?? []), ...columns] });
   }
 
-  /** Adds the start of each row's interval, such as `"5m"`, and groups by it. */
-  timeBucket<const A extends string = "time_bucket">(column: ColumnOf<R>, every: string, alias?: A): QueryBuilder<R, S & { [K in A]: string }> {
-    return this.#with({ time_bucket: { column, every, ...(alias !== undefined && { alias }) } });
+  /** Adds the start of each row's interval, such as `"5m"` or `"1mo"`, and groups by it. */
+  timeBucket<const A extends string = "time_bucket">(
+    column: ColumnOf<R>,
+    every: string,
+    alias?: A,
+    how?: Pick<TimeBucket, "time_zone">,
+  ): QueryBuilder<R, S & { [K in A]: string }> {
+    return this.#with({ time_bucket: { column, every, ...(alias !== undefined && { alias }), ...how } });
   }
 
   /** Keeps the rows from `since` on and before `until`: times, or durations back from now. */

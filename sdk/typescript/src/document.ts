@@ -70,8 +70,11 @@ export interface TimeRange<C extends string = string> {
 
 export interface TimeBucket<C extends string = string> {
   column: C;
+  /** Such as `"5m"`, `"1d"`, or by the calendar `"1mo"`, `"1q"`, `"1y"`. */
   every: string;
   alias?: string;
+  /** The IANA name of the zone in which buckets begin, such as `"Europe/Berlin"`; UTC without one. */
+  time_zone?: string;
 }
 
 /** How numbers that JavaScript would round are written. */
