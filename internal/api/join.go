@@ -55,7 +55,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 			return err
 		}
 		started := time.Now()
-		own, err := s.ask(r.Context(), q.pool, at, q.request)
+		own, err := s.fetch(r.Context(), at, q)
 		if err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
-		return s.send(w, r, c, at, own, rendering{rows: q.as})
+		return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	}
 	statement, err := query.Build(document, table, bound, query.Options{
 		Now: now, BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
-		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: as.format,
+		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: as.format, Ahead: as.format.Records(),
 	})
 	if err != nil {
 		return c.refused(err)
@@ -92,12 +92,12 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	selection := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
-	if joined {
-		return s.answerJoined(w, r, c, at, name, read{pool: pool, request: selection, as: as})
-	}
 	q := read{
-		pool: pool, request: selection, as: as,
+		pool: pool, request: selection, as: as, rows: capOf(statement, as.format),
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
+	}
+	if joined {
+		return s.answerJoined(w, r, c, at, name, q)
 	}
 	s.known.Put(question, q.key(c.tenant))
 	return s.answerRead(w, r, c, at, q)

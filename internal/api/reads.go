@@ -49,7 +49,9 @@ type read struct {
 	request clickhouse.Request
 	as      rendered
 	// grant identifies what the caller may see; answers to others are others.
-	grant   string
+	grant string
+	// rows keeps the answer to its rows; nil where nothing bounds them.
+	rows    *rowCap
 	depends func(ctx context.Context) cache.Dependencies
 	// ttl is the asker's bound; uncached keeps and shares nothing.
 	ttl      time.Duration
@@ -68,13 +70,13 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
 		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.depends,
 		Run: func(ctx context.Context) (answer cache.Answer, err error) {
-			if own, err = s.ask(ctx, q.pool, at, q.request); err != nil {
+			if own, err = s.fetch(ctx, at, q); err != nil {
 				return answer, err
 			}
 			if own.rest != nil {
 				return answer, cache.ErrLarge
 			}
-			return cache.Answer{Body: own.head, ContentType: q.as.mediaType}, nil
+			return cache.Answer{Body: own.head, ContentType: q.as.mediaType, Notes: own.notes}, nil
 		},
 	})
 	switch {
@@ -97,13 +99,13 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 // by asking.
 func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request, at *room, q read, own *fetched) (err error) {
 	if own == nil {
-		if own, err = s.ask(r.Context(), q.pool, at, q.request); err != nil {
+		if own, err = s.fetch(r.Context(), at, q); err != nil {
 			return err
 		}
 		defer own.close()
 	}
 	w.Header().Set("X-Cache", cacheBypass)
-	return s.send(w, r, c, at, own, rendering{rows: q.as})
+	return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
 }
 
 // key identifies the question: the tenant, where it is asked, what the caller
@@ -112,6 +114,9 @@ func (q read) key(id tenant.ID) cache.Key {
 	k := cache.NewKey(id).Add(q.pool.Identity()).Add(q.grant).Add(q.as.mediaType).Add(q.request.SQL)
 	addSorted(k, q.request.Params)
 	addSorted(k, q.request.Settings)
+	if q.rows != nil {
+		k.Add(q.rows.By)
+	}
 	for _, table := range q.request.External {
 		k.Add(table.Name).Add(table.Structure).Add(table.Format).AddBytes(table.Data)
 	}

@@ -32,6 +32,8 @@ type fetched struct {
 	contentType string
 	// format is the output format's name, as ClickHouse says it.
 	format string
+	// notes say something of the answer and are sent with it.
+	notes []cache.Note
 }
 
 // close ends the statement when its answer was not read to the end.
@@ -67,6 +69,7 @@ func (s *Server) ask(ctx context.Context, pool *clickhouse.Pool, at *room, state
 func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *room, a *fetched, as rendering) error {
 	header := w.Header()
 	header.Set("Content-Type", as.mediaType(a))
+	tellRows(header, a.notes)
 	if a.rest == nil {
 		body := as.whole(a.head)
 		if len(body) > pieceBytes {
@@ -82,14 +85,22 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *ro
 	if err != nil {
 		return answersBusy(r.Context())
 	}
+	if as.of.rows != nil {
+		cut, err := s.count(r.Context(), as.of)
+		if err != nil {
+			return err
+		}
+		tellRows(header, as.of.rows.notes(cut))
+	}
 	defer at.compressing(w, r)()
 	header.Set("Trailer", trailerError)
 	out := as.writer(w)
-	_, err = out.Write(a.head)
+	rows := as.of.rows.writer(out)
+	_, err = rows.Write(a.head)
 	a.head = nil
 	at.letGo()
 	if err == nil {
-		err = pass(out, a.rest.Body)
+		err = pass(rows, a.rest.Body)
 	}
 	var failed *readFailure
 	switch {
@@ -99,6 +110,15 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *ro
 		_ = out.end()
 	}
 	return nil // else the client is gone
+}
+
+// tellRows sends what is said of the rows to everyone who is sent them.
+func tellRows(header http.Header, notes []cache.Note) {
+	for _, n := range notes {
+		if n.Name == truncatedHeader {
+			header.Set(n.Name, n.Value)
+		}
+	}
 }
 
 // readFailure is a failure of what is read, not of what it is written to.
@@ -278,6 +298,8 @@ type rendering struct {
 	array bool
 	// frank tells of a failure in ClickHouse's own words.
 	frank bool
+	// of is the read that is answered; one without a cap when it has none.
+	of read
 }
 
 func (as rendering) mediaType(a *fetched) string {
@@ -368,6 +390,7 @@ func (a *arrayWriter) close() error {
 func (s *Server) sendValue(w http.ResponseWriter, r *http.Request, at *room, v *cache.Value) (done bool, err error) {
 	header := w.Header()
 	header.Set("ETag", v.ETag)
+	tellRows(header, v.Notes)
 	if matches(r.Header.Get("If-None-Match"), v.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return true, nil

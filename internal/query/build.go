@@ -2,9 +2,7 @@ package query
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.order} {
+	for _, step := range []func() *Error{b.check, b.capRows, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.order} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -28,6 +26,8 @@ func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Opti
 		Params:   b.values.params,
 		Settings: settings(doc, grant, o),
 		External: b.values.external,
+		Cap:      b.cap,
+		builder:  b,
 	}
 	b.keepOrder(s.Settings)
 	return s, nil
@@ -48,6 +48,7 @@ type builder struct {
 	judged   int  // conditions and groups of the caller's
 	groupBy  []string
 	orderBy  []string
+	cap      Cap
 }
 
 // output is one column of the answer.
@@ -201,26 +202,21 @@ func (b *builder) sortKey(clause, name string) (string, *Error) {
 	return col.sql, err
 }
 
-// limit is the least of the caller's, the role's and the tenant's.
-func (b *builder) limit() (n int64, limited bool) {
-	n = math.MaxInt64
-	for _, bound := range []int64{int64(b.cols.grant.MaxRows()), int64(b.opts.DefaultMaxRows)} {
-		if bound > 0 {
-			n, limited = min(n, bound), true
-		}
-	}
-	if b.doc.Limit.Set {
-		n, limited = min(n, b.doc.Limit.N), true
-	}
-	return n, limited || b.doc.Offset.N > 0
-}
-
 // usualStatement is room for the text of a statement, in bytes.
 const usualStatement = 512
 
 func (b *builder) sql() string {
 	var s strings.Builder
 	s.Grow(usualStatement)
+	b.writeRows(&s)
+	clause(&s, " ORDER BY ", b.orderBy, ", ")
+	s.WriteString(b.limit(b.opts.Ahead))
+	s.WriteString(" FORMAT " + b.opts.Format.Name())
+	return s.String()
+}
+
+// writeRows writes the statement without its order and its end.
+func (b *builder) writeRows(s *strings.Builder) {
 	s.WriteString("SELECT ")
 	if b.doc.Distinct {
 		s.WriteString("DISTINCT ")
@@ -233,18 +229,9 @@ func (b *builder) sql() string {
 	}
 	s.WriteString(" FROM " + clickhouse.QuoteIdent(b.cols.table.Name) + " AS " + b.cols.qualifier)
 	prewhere, where := b.filters()
-	clause(&s, " PREWHERE ", prewhere, " AND ")
-	clause(&s, " WHERE ", where, " AND ")
-	clause(&s, " GROUP BY ", b.groupBy, ", ")
-	clause(&s, " ORDER BY ", b.orderBy, ", ")
-	if n, limited := b.limit(); limited {
-		s.WriteString(" LIMIT " + strconv.FormatInt(n, 10))
-	}
-	if b.doc.Offset.N > 0 {
-		s.WriteString(" OFFSET " + strconv.FormatInt(b.doc.Offset.N, 10))
-	}
-	s.WriteString(" FORMAT " + b.opts.Format.Name())
-	return s.String()
+	clause(s, " PREWHERE ", prewhere, " AND ")
+	clause(s, " WHERE ", where, " AND ")
+	clause(s, " GROUP BY ", b.groupBy, ", ")
 }
 
 func clause(s *strings.Builder, word string, parts []string, separator string) {

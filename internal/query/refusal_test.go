@@ -71,12 +71,18 @@ func TestRepeatedOutputNames(t *testing.T) {
 func TestLimits(t *testing.T) {
 	grant := grantOf(t, policy.SelectDocument{MaxRows: 5})
 	for limit, want := range map[string]string{
-		"0": "LIMIT 0", "1": "LIMIT 1", "5": "LIMIT 5", "6": "LIMIT 5", "null": "LIMIT 5",
-		"1000000000000000000": "LIMIT 5", "99999999999999999999999999": "LIMIT 5",
+		"0": "LIMIT 0", "1": "LIMIT 1", "5": "LIMIT 5", "null": "LIMIT 5",
 	} {
 		s, err := build(pages(), grant, `{"columns":["n"],"limit":`+limit+`}`)
 		require.NoError(t, err, limit)
 		assert.Contains(t, s.SQL, " "+want+" FORMAT", limit)
+	}
+	for _, limit := range []string{"6", "1000000000000000000", "99999999999999999999999999"} {
+		_, err := build(pages(), grant, `{"columns":["n"],"limit":`+limit+`}`)
+		assert.Equal(t, query.CodeInvalid, asError(t, err).Code)
+		assert.ErrorContains(t, err, "the 5 that role.max_rows lets")
+		_, err = build(pages(), policy.OperatorSelect(), `{"columns":["n"],"limit":1001}`)
+		assert.ErrorContains(t, err, "limit: 1001 rows are more than the 1000 that query.default_max_rows lets an answer have")
 	}
 	for _, limit := range []string{"-1", `"10"`, "1.5", "0.5", "1.0", "1e2", "true", "[]", "{}"} {
 		for _, key := range []string{"limit", "offset"} {

@@ -27,6 +27,10 @@ func (f Format) Name() string {
 	return "JSONEachRow"
 }
 
+// Records reports whether the format has a record of text for each row, so that a
+// row can be left out of an answer.
+func (f Format) Records() bool { return f != FormatArrow && f != FormatParquet }
+
 // usualSettings is room for the settings of a statement.
 const usualSettings = 20
 

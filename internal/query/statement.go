@@ -26,6 +26,10 @@ type Statement struct {
 	Params   map[string]string
 	Settings map[string]string
 	External []clickhouse.ExternalTable
+	// Cap is how many rows the answer may have.
+	Cap Cap
+
+	builder *builder // what CountSQL needs
 }
 
 // Options are what a statement depends on beside the document, the table and
@@ -36,10 +40,13 @@ type Options struct {
 	// BucketSeconds truncates relative bounds, so that equal queries within a
 	// bucket are the same statement. Zero or less is one second.
 	BucketSeconds int
-	// DefaultMaxRows caps every answer; zero or less is no cap.
+	// DefaultMaxRows, the tenant's, caps every answer; zero or less is no cap.
 	DefaultMaxRows int
 	// Zone is the server's time zone; nil is UTC.
 	Zone *time.Location
+	// Ahead asks for one row more than the cap lets the answer have: who sends it
+	// leaves that one out, and knows that the cap cut it.
+	Ahead bool
 	// Format is how the answer is rendered.
 	Format Format
 	// MaxResultBytes caps the answer as it is held in ClickHouse's memory; zero
