@@ -11,8 +11,12 @@ import (
 // binaries are built once for the whole package.
 var binaries harness.Binaries
 
+// sdk is built once, too.
+var sdk builtSDK
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	binaries.Remove()
+	sdk.remove()
 	os.Exit(code)
 }

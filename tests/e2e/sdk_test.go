@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,19 +15,33 @@ import (
 	"github.com/wavehouse/wavehouse/tests/harness"
 )
 
-// buildSDK builds the TypeScript client in a folder of its own and returns its
-// dist folder.
+// builtSDK is the TypeScript client, built once for the whole package.
+type builtSDK struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func (b *builtSDK) remove() { _ = os.RemoveAll(b.dir) }
+
+// build copies what npm packs and what it is made of, and builds it.
+func (b *builtSDK) build(source string) {
+	if b.dir, b.err = os.MkdirTemp("", "wavehouse-sdk-"); b.err != nil {
+		return
+	}
+	out, err := exec.Command("sh", "-c", `cd "$0" && cp -r package.json package-lock.json .npmrc README.md LICENSE src scripts tsconfig*.json "$1" &&
+		cd "$1" && npm ci --no-audit --no-fund --silent && npm run --silent build`, source, b.dir).CombinedOutput()
+	if err != nil {
+		b.err = fmt.Errorf("build the client: %w\n%s", err, out)
+	}
+}
+
+// buildSDK returns the directory of the built client, whose parent can be packed.
 func buildSDK(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "sdk")
-	source := filepath.Join(harness.Root(t), "sdk", "typescript")
-	require.NoError(t, os.MkdirAll(dir, 0o750))
-	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "src", "scripts"} {
-		shell(t, "cp -r '"+filepath.Join(source, name)+"' '"+dir+"/'")
-	}
-	shell(t, "cp '"+source+"'/tsconfig*.json '"+dir+"/'")
-	shell(t, "cd '"+dir+"' && npm ci --no-audit --no-fund --silent && npm run --silent build")
-	return filepath.Join(dir, "dist")
+	sdk.once.Do(func() { sdk.build(filepath.Join(harness.Root(t), "sdk", "typescript")) })
+	require.NoError(t, sdk.err)
+	return filepath.Join(sdk.dir, "dist")
 }
 
 // The client and the server agree: rows in, rows out, rows live, and errors.
