@@ -39,6 +39,9 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	if err != nil {
 		return err
 	}
+	if table, err = s.writable(ctx, c, table); err != nil {
+		return err
+	}
 	format, err := ingestFormat(r.Header)
 	if err != nil {
 		return err
@@ -161,6 +164,22 @@ func (s *Server) table(ctx context.Context, c *request, name string, all func(ro
 	}
 	return nil, problem(http.StatusNotFound, "table.unknown", "unknown table: "+name).
 		hint("create it in ClickHouse: it is found within seconds")
+}
+
+// writable returns the table when it takes INSERTs. Before one that does not is
+// refused, ClickHouse is looked at once more: another may have its name by now.
+func (s *Server) writable(ctx context.Context, c *request, table *schema.Table) (*schema.Table, error) {
+	if table.TakesInserts() {
+		return table, nil
+	}
+	if catalogue, err := s.Schemas.RefreshEarly(ctx, c.tenant); err == nil && catalogue != nil {
+		if now, ok := catalogue.Table(table.Name); ok && now.TakesInserts() {
+			return now, nil
+		}
+	}
+	return nil, problem(http.StatusBadRequest, "table.not_writable",
+		"table "+table.Name+" takes no records: its engine is "+table.Engine).
+		hint("ingest into the table that its rows come from").with(map[string]any{"engine": table.Engine})
 }
 
 // refreshed returns the table as ClickHouse has it now, or nil when it is the

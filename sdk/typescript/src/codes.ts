@@ -74,6 +74,7 @@ export type ServerCode =
   | "stream.too_many_subscribers"
   | "stream.unavailable"
   | "table.missing"
+  | "table.not_writable"
   | "table.unknown"
   | "tenant.invalid"
   | "tenant.rate_limited"
