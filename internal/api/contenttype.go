@@ -9,11 +9,12 @@ import (
 	"github.com/wavehouse/wavehouse/internal/record"
 )
 
-const acceptedTypes = "application/json, application/x-ndjson, application/ndjson, application/jsonl, application/jsonlines, " +
+const acceptedTypes = "application/json or another type that ends in +json, application/x-ndjson, " +
 	"text/csv or text/tab-separated-values"
 
-// ingestFormat reads the Content-Type of an ingest request.
-func ingestFormat(header http.Header) (record.InputFormat, error) {
+// ingestFormat reads the Content-Type of an ingest request. beacon says that
+// text/plain, which is what navigator.sendBeacon calls a text, is JSON.
+func ingestFormat(header http.Header, beacon bool) (record.InputFormat, error) {
 	values := header.Values("Content-Type")
 	slices.Sort(values)
 	values = slices.Compact(values)
@@ -24,18 +25,30 @@ func ingestFormat(header http.Header) (record.InputFormat, error) {
 	if err != nil {
 		return 0, unsupportedType("the Content-Type does not parse: send " + acceptedTypes)
 	}
-	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+	// ASCII is UTF-8.
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "utf8", "us-ascii", "ascii":
+	default:
 		return 0, unsupportedType("the charset must be utf-8")
 	}
 	switch mediaType {
-	case "application/json":
+	case "application/json", "text/json":
 		return record.JSON, nil
-	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines":
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines",
+		"application/x-jsonl", "application/x-jsonlines", "text/x-ndjson":
 		return record.NDJSON, nil
 	case "text/csv":
 		return withHeader(params, record.CSV, record.CSVWithoutHeader)
 	case "text/tab-separated-values":
 		return withHeader(params, record.TSV, record.TSVWithoutHeader)
+	case "text/plain":
+		if beacon {
+			return record.JSON, nil
+		}
+		return 0, unsupportedType("text/plain is taken, as JSON, where ingest.beacon is set: else send " + acceptedTypes)
+	}
+	if strings.HasSuffix(mediaType, "+json") {
+		return record.JSON, nil
 	}
 	return 0, unsupportedType("the Content-Type is not supported: send " + acceptedTypes)
 }

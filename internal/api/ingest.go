@@ -22,7 +22,13 @@ const retrySchema = 5 * time.Second
 
 // ingest makes the records of a body durable: POST /v1/ingest?table=.
 func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) error {
-	if err := s.identify(r, c, ""); err != nil {
+	token := ""
+	if c.settings.Config.Ingest.Beacon {
+		// A beacon has no headers of its own.
+		token = c.query.Get("token")
+		r = withoutToken(r, c)
+	}
+	if err := s.identify(r, c, token); err != nil {
 		return err
 	}
 	name, err := c.tableName()
@@ -42,7 +48,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	if table, err = s.writable(ctx, c, table); err != nil {
 		return err
 	}
-	format, err := ingestFormat(r.Header)
+	format, err := ingestFormat(r.Header, c.settings.Config.Ingest.Beacon)
 	if err != nil {
 		return err
 	}

@@ -78,19 +78,24 @@ func TestMediaTypes(t *testing.T) {
 	url := rig.serve(t) + "/v1/ingest?table=pages"
 	lines := `{"event_id":"1","page":"/1"}` + "\n" + `{"event_id":"2","page":"/2"}`
 	for contentType, want := range map[string]int{
-		"Application/X-NDJSON; charset=utf-8": 200,
-		"application/jsonl":                   200,
-		"application/jsonlines":               200,
-		"application/ndjson; foo=bar":         200,
-		"application/json":                    400,
-		"text/xml":                            415,
-		"text/csv":                            400, // the first line names no columns
-		"text/csv; header=maybe":              415,
-		"text/csv; charset=latin1":            415,
-		"text/csv; header=absent; header=x":   415,
-		"application/json; charset=latin1":    415,
-		"application/json, text/csv":          415,
-		"":                                    415,
+		"Application/X-NDJSON; charset=utf-8":    200,
+		"application/jsonl":                      200,
+		"application/jsonlines":                  200,
+		"application/ndjson; foo=bar":            200,
+		"application/x-jsonlines":                200,
+		"application/x-jsonl":                    200,
+		`application/x-ndjson; charset="UTF8"`:   200,
+		"application/x-ndjson; charset=us-ascii": 200,
+		"application/json":                       400,
+		"text/plain":                             415,
+		"text/xml":                               415,
+		"text/csv":                               400, // the first line names no columns
+		"text/csv; header=maybe":                 415,
+		"text/csv; charset=latin1":               415,
+		"text/csv; header=absent; header=x":      415,
+		"application/json; charset=latin1":       415,
+		"application/json, text/csv":             415,
+		"":                                       415,
 	} {
 		before := rig.rows()
 		a := send(t, "POST", url, lines, "Content-Type", contentType)
@@ -100,6 +105,13 @@ func TestMediaTypes(t *testing.T) {
 			continue
 		}
 		require.EqualValues(t, 2, a.json(t)["succeeded"])
+	}
+	for _, contentType := range []string{
+		"application/json; charset=utf8", `APPLICATION/JSON;CHARSET="Utf-8"`, "text/json", "application/vnd.api+json", "application/activity+json; charset=utf-8",
+	} {
+		a := send(t, "POST", url, single, "Content-Type", contentType)
+		require.Equal(t, 200, a.status, "%q: %s", contentType, a.body)
+		require.JSONEq(t, `{"ok":true}`, a.body)
 	}
 	differing := send(t, "POST", url, single, "Content-Type", "application/json", "Content-Type", "text/csv")
 	require.Equal(t, 415, differing.status)

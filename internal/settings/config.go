@@ -114,8 +114,10 @@ type DLQTable struct {
 	Enabled *bool `json:"enabled"`
 }
 
-// Ingest says how rows are batched.
+// Ingest says which records are taken, and how rows are batched.
 type Ingest struct {
+	// Beacon takes what a web page sends with navigator.sendBeacon.
+	Beacon bool                   `json:"beacon"`
 	Flush  Flush                  `json:"flush"`
 	Tables map[string]IngestTable `json:"tables"`
 	Limits *IngestLimits          `json:"limits"` // nil is none

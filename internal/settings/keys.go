@@ -80,7 +80,9 @@ var fields = []spec.Field{
 		Doc: "Whether rows that ClickHouse refuses are parked. `false` keeps trying them for ever, which holds up what is behind them."},
 	{Key: "dlq.tables", Doc: "Overrides by table. `*` is every table."},
 
-	{Key: "ingest", Doc: "How rows are batched on their way to ClickHouse."},
+	{Key: "ingest", Doc: "Which records are taken, and how rows are batched on their way to ClickHouse."},
+	{Key: "ingest.beacon",
+		Doc: "Whether ingest takes what a web page sends with `navigator.sendBeacon`: `text/plain` as JSON, and the token as `?token=`."},
 	{Key: "ingest.flush", Doc: "When a batch is written: at the first of the three."},
 	{Key: "ingest.flush.max_rows", Default: "50000", Min: "1", Max: "1000000",
 		Doc: "A batch is written when it has so many rows."},
