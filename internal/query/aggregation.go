@@ -27,7 +27,7 @@ func (b *builder) aggregation(clause string, a *Aggregation) (output, *Error) {
 	if len(name) > maxNameLen {
 		return output{}, invalid("%s: the alias is longer than %d bytes", clause, maxNameLen)
 	}
-	return output{name: name, sql: sql}, nil
+	return output{name: name, sql: sql, of: a}, nil
 }
 
 // aggregate compiles the call of one function.
@@ -81,7 +81,7 @@ func (b *builder) arguments(clause string, a *Aggregation, f function) (args, on
 		return nil, nil, err
 	}
 	if !all {
-		args = append(args, col.sql)
+		args = append(args, col.shown())
 	}
 	if f.sql == "histogram" {
 		args[0], only = bins(col)
@@ -98,7 +98,9 @@ func (b *builder) arguments(clause string, a *Aggregation, f function) (args, on
 	case a.By != "":
 		return nil, nil, invalid(`%s: %s takes no "by"`, clause, a.Fn)
 	}
-	return args, only, nil
+	conditions, err := b.conditionsOf(clause+".where", a.Where, b.cols.lookup)
+	b.judgedLater(conditions)
+	return args, append(only, texts(conditions)...), err
 }
 
 // argument is the column that is aggregated; all says that there is none, which

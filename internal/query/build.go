@@ -16,7 +16,7 @@ import (
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.capRows, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.order} {
+	for _, step := range []func() *Error{b.check, b.capRows, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,9 @@ type builder struct {
 	where    []condition
 	ruled    bool // where begins with the row rule
 	judged   int  // conditions and groups of the caller's
+	risky    bool // a condition that is judged behind WHERE may fail
 	groupBy  []string
+	having   []condition
 	orderBy  []string
 	cap      Cap
 }
@@ -55,6 +57,7 @@ type builder struct {
 type output struct {
 	name string
 	sql  string
+	of   *Aggregation // nil for a column and the bucket
 }
 
 func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) *builder {
@@ -84,7 +87,7 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 // check refuses what can be judged from the document as a whole.
 func (b *builder) check() *Error {
 	d := b.doc
-	longest := max(len(d.Columns), len(d.Aggregations), len(d.Filters), len(d.GroupBy), len(d.OrderBy))
+	longest := max(len(d.Columns), len(d.Aggregations), len(d.Filters), len(d.Having), len(d.GroupBy), len(d.OrderBy))
 	if longest > maxListed {
 		return invalid("a list of %d entries is longer than the %d that a query may have", longest, maxListed)
 	}
@@ -232,6 +235,7 @@ func (b *builder) writeRows(s *strings.Builder) {
 	clause(s, " PREWHERE ", prewhere, " AND ")
 	clause(s, " WHERE ", where, " AND ")
 	clause(s, " GROUP BY ", b.groupBy, ", ")
+	clause(s, " HAVING ", texts(b.having), " AND ")
 }
 
 func clause(s *strings.Builder, word string, parts []string, separator string) {

@@ -29,6 +29,7 @@ type Document struct {
 	Aggregations []Aggregation `json:"aggregations"`
 	Filters      []Filter      `json:"filters"`
 	GroupBy      []string      `json:"group_by"`
+	Having       []Filter      `json:"having"` // on aggregations and what is grouped by
 	OrderBy      []Order       `json:"order_by"`
 	Limit        Count         `json:"limit"`
 	Offset       Count         `json:"offset"`
@@ -46,6 +47,8 @@ type Aggregation struct {
 	By     string        `json:"by"` // of arg_max and arg_min
 	Alias  string        `json:"alias"`
 	Params []json.Number `json:"params"`
+	// Where are the conditions that all hold for the rows that it sees.
+	Where []Filter `json:"where"`
 	// Numerator, Denominator and Scale are those of a ratio; the scale is what it
 	// is multiplied by, "" for 1.
 	Numerator   *Aggregation `json:"numerator"`

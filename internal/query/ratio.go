@@ -13,7 +13,7 @@ const ratio = "ratio"
 
 // ratio divides as Float64 and is null where the divisor is zero or null.
 func (b *builder) ratio(clause string, a *Aggregation) (string, *Error) {
-	if a.Column != "" || a.By != "" || len(a.Params) > 0 {
+	if a.Column != "" || a.By != "" || len(a.Params) > 0 || a.Where != nil {
 		return "", invalid("%s: a ratio has a numerator and a denominator, which have what other aggregations have", clause)
 	}
 	above, err := b.part(clause+".numerator", a.Numerator)

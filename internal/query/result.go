@@ -32,6 +32,12 @@ func (b *builder) resultType(a *Aggregation) coltype.Type {
 	case "histogram":
 		text = "Array(" + binType + ")"
 	}
+	return typeOf(text)
+}
+
+// typeOf parses a type. Of what is none the kind is Other, which compares with
+// nothing.
+func typeOf(text string) coltype.Type {
 	typ, err := coltype.Parse(text)
 	if err != nil {
 		return coltype.Type{Text: text}

@@ -40,7 +40,7 @@ var keepsOrder = map[string]string{
 
 // keepOrder adds keepsOrder to the settings where it matters.
 func (b *builder) keepOrder(settings map[string]string) {
-	if b.ruled && len(b.where) > 1 && !b.mergeTree() {
+	if b.ruled && len(b.where)+len(b.having) > 1 && !b.mergeTree() {
 		maps.Copy(settings, keepsOrder)
 	}
 }
@@ -74,14 +74,25 @@ func (b *builder) sortedLast(key string) string {
 
 func (b *builder) mergeTree() bool { return strings.HasSuffix(b.cols.table.Engine, "MergeTree") }
 
+// judgedLater takes note of conditions of an aggregation or a group. They have
+// only rows that WHERE lets through, unless ClickHouse judges them earlier.
+func (b *builder) judgedLater(conditions []condition) {
+	for _, c := range conditions {
+		b.risky = b.risky || c.mayFail
+	}
+}
+
 // mayFail reports whether anything that the document asks for may fail.
 func (b *builder) mayFail() bool {
+	if b.risky || b.cols.computes {
+		return true
+	}
 	for _, c := range b.where {
 		if c.mayFail {
 			return true
 		}
 	}
-	return b.cols.computes
+	return false
 }
 
 // harmless are the default expressions that fail for no row: literals, and the

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func TestTheRowRuleIsJudgedBeforeWhatMayFail(t *testing.T) {
 			} {
 				outputs := []string{`"aggregations":[{"fn":"count"}]`, `"select_all":true,"limit":2`}
 				if name == "readings" { // of a view ClickHouse may compute first what it puts out as well
-					outputs = append(outputs, `"columns":["num","id"],"order_by":[{"column":"num","dir":"desc"},{"column":"share"}],"limit":2`)
+					outputs = append(outputs, `"columns":["num","id"],"order_by":[{"column":"num","dir":"desc"},{"column":"share"}],"limit":2`,
+						`"columns":["n"],"group_by":["n","num"],"aggregations":[{"fn":"count","where":[{"column":"num","op":"eq","value":5},{"column":"id","op":"like","value":"%1"}]},{"fn":"arg_max","column":"id","by":"share"}],"having":[{"column":"num","op":"eq","value":5},{"column":"count","op":"gt","value":1}]`)
 				}
 				for _, outputs := range outputs {
 					s, err := buildBound(t, table, bound, `{`+outputs+`,"filters":`+filters+`}`)
@@ -54,6 +56,23 @@ func TestTheRowRuleIsJudgedBeforeWhatMayFail(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What is judged behind WHERE is judged behind the rule as well.
+func TestTheRuleStandsBeforeConditionsOfAggregationsAndGroups(t *testing.T) {
+	table := pages()
+	const fails = `[{"or":[{"column":"event_id","op":"like","value":"a%"},{"column":"n","op":"gt","value":1}]}]`
+	for body, apart := range map[string]bool{
+		`{"aggregations":[{"fn":"count","where":` + fails + `}]}`:                                                                          true,
+		`{"aggregations":[{"fn":"ratio","numerator":{"fn":"count","where":` + fails + `},"denominator":{"fn":"count"}}]}`:                  true,
+		`{"columns":["event_id"],"group_by":["event_id","n"],"having":` + fails + `}`:                                                      true,
+		`{"aggregations":[{"fn":"count","where":[{"column":"n","op":"gt","value":1}]}],"having":[{"column":"count","op":"gt","value":1}]}`: false,
+	} {
+		s, err := buildBound(t, table, birch(t, table), body)
+		require.NoError(t, err)
+		assert.Equal(t, apart, strings.Contains(s.SQL, " PREWHERE ((wh.`org` = "), s.SQL)
+		assert.Equal(t, !apart, strings.Contains(s.SQL, " WHERE ((wh.`org` = "), s.SQL)
 	}
 }
 

@@ -180,6 +180,7 @@ func oracleDocument(random *rand.Rand) string {
 	numbers := []string{"n", "u", "f", "dec", "num", "share", "late", "stored"}
 	doc := map[string]any{}
 	var outputs []string
+	var aggregations []map[string]any
 	if random.IntN(3) > 0 {
 		for range 1 + random.IntN(2) {
 			outputs = append(outputs, column())
@@ -187,7 +188,6 @@ func oracleDocument(random *rand.Rand) string {
 		doc["columns"] = outputs
 	}
 	if random.IntN(2) == 0 {
-		var list []any
 		for i := range 1 + random.IntN(2) {
 			a := map[string]any{"fn": pick(random, policy.Aggregations()...), "column": pick(random, numbers...), "alias": fmt.Sprintf("a%d", i)}
 			if random.IntN(4) == 0 {
@@ -203,9 +203,9 @@ func oracleDocument(random *rand.Rand) string {
 				delete(a, "column")
 				a = map[string]any{"fn": "ratio", "alias": a["alias"], "numerator": map[string]any{"fn": "sum", "column": pick(random, numbers...)}, "denominator": map[string]any{"fn": "count", "column": column()}}
 			}
-			list = append(list, a)
+			aggregations = append(aggregations, a)
 		}
-		doc["aggregations"] = list
+		doc["aggregations"] = aggregations
 		doc["group_by"] = outputs
 		if outputs == nil {
 			delete(doc, "group_by")
@@ -217,9 +217,7 @@ func oracleDocument(random *rand.Rand) string {
 	if doc["aggregations"] == nil && random.IntN(4) == 0 {
 		doc["distinct"] = true
 	}
-	var filters []any
-	for range random.IntN(4) {
-		name := column()
+	filter := func(name string) map[string]any {
 		value := json.RawMessage(pick(random, oracleColumns[name]...))
 		f := map[string]any{"column": name, "op": pick(random, "eq", "neq", "gt", "gte", "lt", "lte", "in", "not_in", "like", "not_like", "is_null", "is_not_null")}
 		switch f["op"] {
@@ -233,7 +231,23 @@ func oracleDocument(random *rand.Rand) string {
 			f["column"] = pick(random, "id", "email", "lc", "fs")
 			f["value"] = json.RawMessage(pick(random, oracleColumns["email"]...))
 		}
-		filters = append(filters, f)
+		return f
+	}
+	var filters []any
+	for range random.IntN(4) {
+		filters = append(filters, filter(column()))
+	}
+	for _, a := range aggregations {
+		if a["fn"] != "ratio" && random.IntN(4) == 0 {
+			a["where"] = []any{map[string]any{"or": []any{filter(column()), map[string]any{"not": filter(column())}}}}
+		}
+	}
+	if doc["aggregations"] != nil && random.IntN(4) == 0 {
+		by := filter(pick(random, append(outputs, "nosuch")...))
+		if random.IntN(2) == 0 {
+			by = map[string]any{"column": "a0", "op": pick(random, "gte", "eq", "neq"), "value": 0}
+		}
+		doc["having"] = []any{by}
 	}
 	if random.IntN(5) == 0 {
 		name := pick(random, "id", "email", "lc")
