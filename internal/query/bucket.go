@@ -54,7 +54,16 @@ func (b *builder) timeBucket() *Error {
 // bucketTimes are the times that the rows of the answer lie between: those of
 // the time range, when it is on the column of the bucket.
 func (b *builder) bucketTimes(column string) (from, until int64) {
-	return firstTime, lastTime
+	from, until = firstTime, lastTime
+	if p := b.period; p != nil && p.column.name == column {
+		if !p.since.IsZero() {
+			from = p.since.Unix()
+		}
+		if !p.until.IsZero() {
+			until = p.until.Unix() + 1
+		}
+	}
+	return from, until
 }
 
 // bucketSQL is the start of the interval in UTC. Whole weeks begin on Monday,

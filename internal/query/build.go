@@ -16,7 +16,7 @@ import (
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.capRows, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
+	for _, step := range []func() *Error{b.check, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -42,7 +42,8 @@ type builder struct {
 	values *values
 
 	selected []output
-	bucket   output // of time_bucket; its sql is "" without one
+	bucket   output  // of time_bucket; its sql is "" without one
+	period   *period // of time_range; nil without one
 	where    []condition
 	ruled    bool // where begins with the row rule
 	judged   int  // conditions and groups of the caller's

@@ -78,8 +78,11 @@ type Order struct {
 // TimeRange is since <= column < until; either bound may be left out.
 type TimeRange struct {
 	Column string `json:"column"`
-	Since  string `json:"since"`
-	Until  string `json:"until"`
+	Since  Moment `json:"since"`
+	Until  Moment `json:"until"`
+	// TimeZone is the IANA name of the zone of days and lengths of the calendar;
+	// "" is UTC, or for a column of dates the zone of the ClickHouse server.
+	TimeZone string `json:"time_zone"`
 }
 
 // TimeBucket adds the start of each row's interval as an output and, in a query

@@ -28,11 +28,23 @@ func TestSelectingNothingAndTheStar(t *testing.T) {
 func TestTimeRangesThatMeanNothing(t *testing.T) {
 	for _, c := range []struct{ rang, names string }{
 		{`{"column":"ts"}`, "since"},
-		{`{"column":"ts","since":"yesterday"}`, "time_range.since"},
+		{`{"column":"ts","since":"soon"}`, "time_range.since"},
+		{`{"column":"ts","since":"Today"}`, "time_range.since"},
 		{`{"column":"ts","since":"1h; DROP"}`, "time_range.since"},
-		{`{"column":"ts","since":"-1h"}`, "time_range.since"},
+		{`{"column":"ts","since":"--1h"}`, "time_range.since"},
+		{`{"column":"ts","since":"-"}`, "time_range.since"},
+		{`{"column":"ts","since":"+1d"}`, "time_range.since"},
+		{`{"column":"ts","since":"-1M"}`, "time_range.since"},
+		{`{"column":"ts","since":"-1.5mo"}`, "time_range.since"},
+		{`{"column":"ts","since":"-99999999d"}`, "time_range.since"},
+		{`{"column":"ts","since":"-5000y"}`, "outside what the column"},
 		{`{"column":"ts","since":"1 h"}`, "time_range.since"},
-		{`{"column":"ts","since":"2026-01-01"}`, "time_range.since"},
+		{`{"column":"ts","since":"2026-02-30"}`, "time_range.since"},
+		{`{"column":"ts","since":"20260101"}`, "could be a date"},
+		{`{"column":"ts","since":1e9}`, "exponent"},
+		{`{"column":"ts","since":99999999999999999999}`, "out of range"},
+		{`{"column":"ts","since":"today","until":"yesterday"}`, "later than until"},
+		{`{"column":"ts","since":"1h","time_zone":"Mars/Olympus"}`, "time_range.time_zone"},
 		{`{"column":"ts","until":"2026-01-01T00:00:00"}`, "time_range.until"},
 		{`{"column":"ts","until":"2026-13-01T00:00:00Z"}`, "time_range.until"},
 		{`{"column":"ts","since":"1700-01-01T00:00:00Z"}`, "time_range.since"},
@@ -47,6 +59,10 @@ func TestTimeRangesThatMeanNothing(t *testing.T) {
 		e := asError(t, err)
 		assert.Equal(t, query.CodeInvalid, e.Code, c.rang)
 		assert.Contains(t, e.Message, c.names, c.rang)
+	}
+	for _, since := range []string{`null`, `true`, `[]`, `{}`} {
+		_, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"time_range":{"column":"ts","since":`+since+`}}`)
+		assert.ErrorContains(t, err, "time_range.since", since)
 	}
 	s, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"time_range":{"column":"ts","until":"2026-01-02T00:00:00Z"}}`)
 	require.NoError(t, err)

@@ -6,11 +6,19 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
-	"github.com/wavehouse/wavehouse/internal/units"
 )
 
-// timeRange adds since <= column < until to WHERE.
-func (b *builder) timeRange() *Error {
+// period is the time range of a document: since is included, until is not. A
+// zero time is no bound.
+type period struct {
+	column       column
+	since, until time.Time
+	// zone is that of the bounds, and of the days of a column of dates.
+	zone *time.Location
+}
+
+// readPeriod reads the time range of the document, which may have none.
+func (b *builder) readPeriod() *Error {
 	r := b.doc.TimeRange
 	if r == nil {
 		return nil
@@ -19,58 +27,59 @@ func (b *builder) timeRange() *Error {
 	if err != nil {
 		return err
 	}
-	if r.Since == "" && r.Until == "" {
+	p := period{column: col}
+	if p.zone, err = loadZone("time_range.time_zone", r.TimeZone); err != nil {
+		return err
+	}
+	if isDate(col) && r.TimeZone == "" {
+		p.zone = b.opts.Zone
+	}
+	if !r.Since.given() && !r.Until.given() {
 		return invalid("time_range: name since, until or both")
 	}
-	since, err := b.bound("time_range.since", r.Since, col, " >= ")
-	if err != nil {
+	if p.since, err = b.moment("time_range.since", r.Since, p.zone); err != nil {
 		return err
 	}
-	until, err := b.bound("time_range.until", r.Until, col, " < ")
-	if err != nil {
+	if p.until, err = b.moment("time_range.until", r.Until, p.zone); err != nil {
 		return err
 	}
-	if r.Since != "" && r.Until != "" && since.After(until) {
+	if r.Since.given() && r.Until.given() && p.since.After(p.until) {
 		return invalid("time_range: since is later than until")
+	}
+	b.period = &p
+	return nil
+}
+
+// timeRange adds since <= column < until to WHERE.
+func (b *builder) timeRange() *Error {
+	p := b.period
+	if p == nil {
+		return nil
+	}
+	if r := b.doc.TimeRange; r.Since.given() {
+		if err := b.bound("time_range.since", r.Since, p.since, " >= "); err != nil {
+			return err
+		}
+	}
+	if r := b.doc.TimeRange; r.Until.given() {
+		return b.bound("time_range.until", r.Until, p.until, " < ")
 	}
 	return nil
 }
 
-// bound adds one side of the range and returns its instant. An empty text is no
-// bound.
-func (b *builder) bound(clause, text string, col column, op string) (time.Time, *Error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := b.instant(clause, text)
-	if err != nil {
-		return t, err
-	}
-	typ, spelled, ok := roundUp(t, col.typ, b.opts.Zone)
+// bound adds one side of the range.
+func (b *builder) bound(clause string, m Moment, t time.Time, op string) *Error {
+	col := b.period.column
+	typ, spelled, ok := roundUp(t, col.typ, b.period.zone)
 	if !ok {
-		return t, invalid("%s: %s is outside what the column %q can hold", clause, excerpt.Of(text), excerpt.Of(col.name))
+		return invalid("%s: %s is outside what the column %q can hold", clause, excerpt.Of(m.Text), excerpt.Of(col.name))
 	}
 	sql, err := b.bind(clause, col, op, typ, spelled)
 	if err != nil {
-		return t, err
+		return err
 	}
 	b.where = append(b.where, condition{sql: sql, mayFail: col.computed})
-	return t, nil
-}
-
-// instant reads an RFC 3339 time, or a duration back from now that is cut to
-// the bucket, so that queries asked within one bucket are equal.
-func (b *builder) instant(clause, text string) (time.Time, *Error) {
-	if back, err := units.ParseDuration(text); err == nil {
-		bucket := int64(max(b.opts.BucketSeconds, 1))
-		seconds := b.opts.Now.Add(-back).Unix()
-		return time.Unix(seconds-modulo(seconds, bucket), 0).UTC(), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return t, invalid("%s: %q is neither an RFC 3339 time nor a duration back from now such as 30m, 7d or 2w", clause, excerpt.Of(text))
-	}
-	return t, nil
+	return nil
 }
 
 func modulo(n, m int64) int64 { return ((n % m) + m) % m }
@@ -97,11 +106,10 @@ func roundUp(t time.Time, typ coltype.Type, zone *time.Location) (param, text st
 // tick is how many nanoseconds a time of the precision is from the next.
 func tick(precision int) int { return int(math.Pow10(9 - precision)) }
 
-// roundUpDay returns the date of t when t is a midnight, else the next one.
+// roundUpDay returns the first day that does not begin before t.
 func roundUpDay(t time.Time) time.Time {
 	year, month, day := t.Date()
-	date := time.Date(year, month, day, 0, 0, 0, 0, t.Location())
-	if date.Before(t) {
+	for startOfDay(t.Location(), year, month, day).Before(t) {
 		day++
 	}
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)

@@ -101,6 +101,19 @@ const daySeconds = 24 * 60 * 60
 // zoneReach is more than any zone is from UTC or sets its clocks by, in seconds.
 const zoneReach = 2 * daySeconds
 
+// startOfDay is when a day of a zone begins: at its midnight, or at the first
+// moment of it where clocks are set forward over midnight. Days beyond the
+// month's are those of the next.
+func startOfDay(zone *time.Location, year int, month time.Month, day int) time.Time {
+	return firstTimeOf(zone, time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix())
+}
+
+// firstTimeOf is when the clocks of a zone first show a local time, or pass it.
+func firstTimeOf(zone *time.Location, local int64) time.Time {
+	f := firsts{clocks: clocksOf(zone, local-zoneReach, local+zoneReach)}
+	return time.Unix(f.of(local), 0).In(zone)
+}
+
 // midnight is a day from which on days begin before seconds after their own
 // midnight of UTC, both counted since 1970.
 type midnight struct{ day, before int64 }

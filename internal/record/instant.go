@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // instant is a moment: seconds since 1970 and nanoseconds within the second.
 type instant struct {
@@ -38,6 +41,19 @@ func parseInstant(text []byte, quoted bool, zone *time.Location) (instant, badTi
 		return inZone(d, 0, zone)
 	}
 	return parseEpoch(text, quoted)
+}
+
+// ParseTime reads a time as a column of times does: RFC 3339, a date, with or
+// without a time of day, in zone, or a number since 1970, which quoted tells from
+// the same digits as a JSON number. A nil zone takes no text without an offset.
+// finer is set when the text has digits beyond nanoseconds. The error says what
+// the text is not, and does not repeat it.
+func ParseTime(text []byte, quoted bool, zone *time.Location) (at time.Time, finer bool, err error) {
+	t, bad := parseInstant(text, quoted, utcOf(zone))
+	if bad != timeIsOne {
+		return time.Time{}, false, errors.New(string(bad))
+	}
+	return time.Unix(t.seconds, t.nanos).UTC(), t.finer, nil
 }
 
 // parseDateTime reads YYYY-MM-DD[T ]hh:mm[:ss[.f]][Z|±hh:mm|±hhmm|±hh].

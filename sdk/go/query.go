@@ -49,11 +49,14 @@ type OrderBy struct {
 	Dir    string `json:"dir,omitempty"`
 }
 
-// TimeRange bounds a column of times: RFC 3339, or durations back from now.
+// TimeRange bounds a column of times: RFC 3339, days such as "2026-06-01", lengths
+// of time back from now such as "24h" or "-1mo", or words such as "today".
 type TimeRange struct {
 	Column string `json:"column"`
 	Since  string `json:"since,omitempty"`
 	Until  string `json:"until,omitempty"`
+	// TimeZone is the IANA name of the zone of days and months; "" is UTC.
+	TimeZone string `json:"time_zone,omitempty"`
 }
 
 // TimeBucket is the start of each row's interval, such as "5m", "1d" or "1mo".

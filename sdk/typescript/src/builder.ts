@@ -9,6 +9,7 @@ import type {
   OrderBy,
   QueryDocument,
   TimeBucket,
+  TimeRange,
 } from "./document.js";
 import type { ExportFormat } from "./export.js";
 import type { QueryOptions } from "./query.js";
@@ -140,11 +141,21 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     return this.#with({ time_bucket: { column, every, ...(alias !== undefined && { alias }), ...how } });
   }
 
-  /** Keeps the rows from `since` on and before `until`: times, or durations back from now. */
-  timeRange(column: ColumnOf<R>, since?: string | Date, until?: string | Date): QueryBuilder<R, S> {
-    const bound = (at: string | Date) => (typeof at === "string" ? at : at.toISOString());
+  /** Keeps the rows from `since` on and before `until`: times, days, or lengths of time back from now. */
+  timeRange(
+    column: ColumnOf<R>,
+    since?: string | number | Date,
+    until?: string | number | Date,
+    how?: Pick<TimeRange, "time_zone">,
+  ): QueryBuilder<R, S> {
+    const bound = (at: string | number | Date) => (at instanceof Date ? at.toISOString() : at);
     return this.#with({
-      time_range: { column, ...(since !== undefined && { since: bound(since) }), ...(until !== undefined && { until: bound(until) }) },
+      time_range: {
+        column,
+        ...(since !== undefined && { since: bound(since) }),
+        ...(until !== undefined && { until: bound(until) }),
+        ...how,
+      },
     });
   }
 

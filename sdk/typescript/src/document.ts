@@ -61,11 +61,17 @@ export interface OrderBy {
   dir?: "asc" | "desc";
 }
 
-/** Bounds are RFC 3339 times or durations back from now, such as `"1h"` or `"7d"`. */
+/**
+ * Bounds are RFC 3339 times, days such as `"2026-06-01"`, numbers since 1970,
+ * durations back from now such as `"1h"`, lengths of the calendar such as
+ * `"-7d"` or `"-1mo"`, or one of `"now"`, `"today"`, `"yesterday"`, `"tomorrow"`.
+ */
 export interface TimeRange<C extends string = string> {
   column: C;
-  since?: string;
-  until?: string;
+  since?: string | number;
+  until?: string | number;
+  /** The IANA name of the zone of days and months; UTC without one. */
+  time_zone?: string;
 }
 
 export interface TimeBucket<C extends string = string> {

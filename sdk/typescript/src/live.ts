@@ -126,7 +126,8 @@ async function follow(
   // Rows that arrive together are shown together.
   let told = true;
   let due = false;
-  const relative = /^[\d.]+[smhdw]/.test(document.time_range?.since ?? "");
+  const since = document.time_range?.since;
+  const relative = typeof since === "string" && /^(-?[\d.]+[a-z]|[a-z])/.test(since);
   const timer = relative ? setTimeout(() => ((due = true), leave.abort()), Math.max(rangeMs, refreshMs)) : undefined;
   const show = () => {
     told = true;

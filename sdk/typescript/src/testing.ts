@@ -297,7 +297,10 @@ function milliseconds(duration: string): number {
   return unit === undefined ? NaN : Number(n) * (units[unit] as number) * 1000;
 }
 
-function bound(text: string | undefined): number {
+function bound(text: string | number | undefined): number {
+  if (typeof text === "number") {
+    throw new Error("the double knows no time ranges of numbers");
+  }
   const back = milliseconds(text ?? "");
   return text === undefined ? NaN : Number.isNaN(back) ? Date.parse(text) : Date.now() - back;
 }
