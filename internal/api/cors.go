@@ -10,8 +10,9 @@ const (
 	corsMethods = "GET, POST, DELETE, OPTIONS"
 	corsHeaders = "Authorization, Content-Type, Content-Encoding, Last-Event-ID, X-Tenant-ID, X-Request-ID, " +
 		"Idempotency-Key, If-None-Match, Cache-Control, Accept, X-Operator-Key, traceparent"
-	corsExposed = "Retry-After, RateLimit, RateLimit-Policy, X-Request-ID, X-Cache, X-Result-Truncated, X-Stream-Position, X-Stream-Join, ETag, Idempotent-Replayed"
-	corsMaxAge  = "600"
+	corsExposed = "Retry-After, RateLimit, RateLimit-Policy, X-Request-ID, X-Cache, X-Result-Truncated, X-Stream-Position, X-Stream-Join, ETag, Idempotent-Replayed, " +
+		"Server-Timing, X-Rows-Read, X-Bytes-Read, X-Data-Through, X-Query-ID"
+	corsMaxAge = "600"
 )
 
 // decorate adds the CORS headers that an origin list grants the request. The

@@ -25,7 +25,9 @@ var exceptionName = regexp.MustCompile(`\(([A-Z][A-Z0-9_]+)\)$`)
 // see all of it is told them.
 func (s *Server) discreet(h tenantHandler) tenantHandler {
 	return func(w http.ResponseWriter, r *http.Request, c *request) error {
-		return s.told(r.Context(), c, h(w, r, c), false)
+		err := h(w, r, c)
+		c.tellFailure(w.Header(), err)
+		return s.told(r.Context(), c, err, false)
 	}
 }
 

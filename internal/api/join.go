@@ -12,6 +12,9 @@ import (
 // Frontiers knows how far the rows of a table are in ClickHouse.
 type Frontiers interface {
 	Frontier(ctx context.Context, t mq.Topic) (notice.Progress, error)
+	// Through is a time: every row of the table that was accepted before it is
+	// inserted or parked. It is zero when that is not known for certain.
+	Through(ctx context.Context, t mq.Topic) time.Time
 }
 
 const (
@@ -49,6 +52,7 @@ func (s *Server) wantsPosition(c *request) (bool, error) {
 // held is sent before it is known whether anything was.
 func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request, at *room, table string, q read) error {
 	topic := mq.Topic{Tenant: c.tenant, Table: table}
+	q.on = &tables{ask: q.depends}
 	for attempt := 1; ; attempt++ {
 		before, err := s.awaitQuiet(r.Context(), topic)
 		if err != nil {
@@ -77,6 +81,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))
+		q.tell(r.Context(), header, own)
 		return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ func (l *looks) Frontier(context.Context, mq.Topic) (notice.Progress, error) {
 	}
 	return f, l.err
 }
+
+func (l *looks) Through(context.Context, mq.Topic) (at time.Time) { return at }
 
 func joining(l *looks) *Server { return &Server{Options: Options{Frontiers: l}} }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 
+	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -28,7 +29,7 @@ type asked struct {
 
 // answerKnown answers a document that was compiled before from the cache. It is
 // not done when the document is to be compiled.
-func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked) (done bool, err error) {
+func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked, who audience) (done bool, err error) {
 	if s.Results == nil || a.format != query.FormatJSON {
 		return false, nil
 	}
@@ -49,5 +50,6 @@ func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked) (d
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	w.Header().Set("X-Cache", cacheHit)
+	who.tellKept(w.Header(), value, cache.Hit)
 	return s.sendValue(w, r, at, value)
 }

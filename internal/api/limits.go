@@ -19,6 +19,9 @@ type Limits interface {
 	Ingest(id tenant.ID, rows int, bytes int64) *limit.Exceeded
 	// Query admits a query until release is called.
 	Query(id tenant.ID) (release func(), exceeded *limit.Exceeded)
+	// Read counts bytes that a query has read.
+	Read(id tenant.ID, bytes int64)
+	Usage(id tenant.ID) []limit.Usage
 }
 
 // mayIngest refuses a tenant that is over its limits before its body is read.
@@ -58,23 +61,23 @@ func rateLimited(e *limit.Exceeded) error {
 	if e == nil {
 		return nil
 	}
-	return overLimit(e.Limit, e.Key, e.Value, e.Wait, e.Limit != limit.Concurrent)
+	return overLimit(e.Limit, e.Key, e.Value, e.Per, e.Wait)
 }
 
 // tooManyStreams is the answer to one stream too many.
 func tooManyStreams(e *stream.Error) *Problem {
-	return overLimit("max_subscribers", "stream.max_subscribers", int64(e.Limit), e.RetryAfter, false)
+	return overLimit("max_subscribers", "stream.max_subscribers", int64(e.Limit), 0, e.RetryAfter)
 }
 
-// overLimit names the limit, the key that sets it and its value. perSecond is for
-// a rate; other limits are of what goes on at once.
-func overLimit(name, key string, value int64, wait time.Duration, perSecond bool) *Problem {
+// overLimit names the limit, the key that sets it and its value, which is for a time;
+// 0 is for a limit of what goes on at once.
+func overLimit(name, key string, value int64, per, wait time.Duration) *Problem {
 	p := problem(http.StatusTooManyRequests, "tenant.rate_limited",
 		fmt.Sprintf("this tenant is at its limit %s of %d", key, value)).retryable(wait)
 	p.Fields = map[string]any{"limit": name, "key": key, "value": value}
 	window := ""
-	if perSecond {
-		window = ";w=1"
+	if per > 0 {
+		window = fmt.Sprintf(";w=%d", int64(per.Seconds()))
 	}
 	p.Header = map[string]string{
 		"RateLimit-Policy": fmt.Sprintf("%q;q=%d%s", name, value, window),

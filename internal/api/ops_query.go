@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
+	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/pipes"
@@ -69,6 +71,7 @@ func (s *Server) opsQuery(w http.ResponseWriter, r *http.Request, values url.Val
 		return err
 	}
 	defer result.close()
+	audience{all: true}.tell(w.Header(), result.cost, cache.Dependencies{}, time.Time{})
 	sent := rendering{frank: true}
 	if result.format == defaultFormat(as.format) || result.format == "" && len(result.head) == 0 {
 		sent.rows, sent.array = as, as.format == query.FormatJSON

@@ -164,7 +164,9 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	ttl, set := pipe.TTL()
 	settings := query.ReadSettings(as.format, quoteInt64)
 	limitTime(settings, pool)
+	c.countWhole(settings)
 	return s.answerRead(w, r, c, at, read{
+		who:  s.audience(c),
 		pool: pool, as: as, ttl: ttl, uncached: set && ttl == 0,
 		request: clickhouse.Request{
 			SQL: statement.SQL, Params: statement.Params, Settings: settings, ReadOnly: true,
@@ -190,11 +192,13 @@ func (s *Server) pipeTables(pool *clickhouse.Pool, pipe *pipes.Pipe, statement *
 }
 
 // run runs a statement to its end, for what it does and not what it answers.
-func run(ctx context.Context, pool *clickhouse.Pool, statement clickhouse.Request) error {
+func (s *Server) run(ctx context.Context, c *request, pool *clickhouse.Pool, statement clickhouse.Request) error {
 	response, err := pool.Query(ctx, statement)
 	if err != nil {
+		s.spentOn(c.tenant, err)
 		return err
 	}
+	s.spent(c.tenant, response.Summary)
 	defer func() { _ = response.Body.Close() }()
 	if _, err := io.Copy(io.Discard, response.Body); err != nil {
 		return fmt.Errorf("read result: %w", err)
@@ -216,7 +220,7 @@ func (s *Server) writePipe(w http.ResponseWriter, r *http.Request, c *request, p
 	ctx := context.WithoutCancel(r.Context())
 	settings := map[string]string{"async_insert": "0", "wait_end_of_query": "1"}
 	limitTime(settings, pool)
-	err = run(ctx, pool, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings, MaxResponseBytes: maxResult})
+	err = s.run(ctx, c, pool, clickhouse.Request{SQL: statement.SQL, Params: statement.Params, Settings: settings, MaxResponseBytes: maxResult})
 	// Whatever came of it, and before the answer: a failure may come after the
 	// write.
 	s.wrote(ctx, c, pipe.Changes())

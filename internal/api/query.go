@@ -49,6 +49,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	}
 	bound := s.bindAgain(r, c, grant, name, table.Record)
 	w = discreetly(w, bound.HidesRows())
+	who := s.audienceOf(c, table, grant)
 	joined, err := s.wantsPosition(c)
 	if err != nil {
 		return err
@@ -59,7 +60,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 		second: now.Unix(), document: sha256.Sum256(body),
 	}
 	if !joined {
-		if done, err := s.answerKnown(w, r, question); done {
+		if done, err := s.answerKnown(w, r, question, who); done {
 			return err
 		}
 	}
@@ -88,13 +89,14 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	}
 	defer at.end()
 	limitTime(statement.Settings, pool)
+	c.countWhole(statement.Settings)
 	w.Header().Set("Cache-Control", "private, no-cache")
 	selection := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	q := read{
 		pool: pool, request: selection, as: as, rows: capOf(statement, as.format),
-		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name),
+		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name), who: who, untold: who.nobody(grant),
 	}
 	if joined {
 		return s.answerJoined(w, r, c, at, name, q)

@@ -53,6 +53,11 @@ type read struct {
 	// rows keeps the answer to its rows; nil where nothing bounds them.
 	rows    *rowCap
 	depends func(ctx context.Context) cache.Dependencies
+	// who may be told what the answer cost; untold says that the caller may not,
+	// and nobody else is given the answer.
+	who    audience
+	untold bool
+	on     *tables
 	// ttl is the asker's bound; uncached keeps and shares nothing.
 	ttl      time.Duration
 	uncached bool
@@ -62,13 +67,14 @@ type read struct {
 func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read) error {
 	header := w.Header()
 	header.Set("Cache-Control", "private, no-cache")
+	q.on = &tables{ask: q.depends}
 	if q.uncached || q.as.format != query.FormatJSON || s.Results == nil {
 		return s.answerApart(w, r, c, at, q, nil)
 	}
 	var own *fetched
 	defer func() { own.close() }()
 	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
-		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.depends,
+		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.on.get,
 		Run: func(ctx context.Context) (answer cache.Answer, err error) {
 			if own, err = s.fetch(ctx, at, q); err != nil {
 				return answer, err
@@ -76,7 +82,8 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 			if own.rest != nil {
 				return answer, cache.ErrLarge
 			}
-			return cache.Answer{Body: own.head, ContentType: q.as.mediaType, Notes: own.notes}, nil
+			notes := slices.Concat(own.notes, own.cost.notes(q.on.get(ctx), own.through))
+			return cache.Answer{Body: own.head, ContentType: q.as.mediaType, Notes: notes}, nil
 		},
 	})
 	switch {
@@ -88,6 +95,11 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 	header.Set("X-Cache", cacheMiss)
 	if outcome == cache.Hit {
 		header.Set("X-Cache", cacheHit)
+	}
+	if outcome == cache.Miss {
+		q.tell(r.Context(), header, own)
+	} else {
+		q.who.tellKept(header, value, outcome)
 	}
 	if done, err := s.sendValue(w, r, at, value); done || err != nil {
 		return err
@@ -105,7 +117,33 @@ func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request,
 		defer own.close()
 	}
 	w.Header().Set("X-Cache", cacheBypass)
+	q.tell(r.Context(), w.Header(), own)
 	return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
+}
+
+// askCounted is ask that counts what the tenant of the room reads with it.
+func (s *Server) askCounted(ctx context.Context, at *room, q read) (*fetched, error) {
+	var through time.Time
+	if !q.untold {
+		through = s.through(ctx, at.tenant, q.who.here, q.on.get(ctx))
+	}
+	own, err := s.ask(ctx, q.pool, at, q.request)
+	if own != nil {
+		s.spent(at.tenant, own.cost.read)
+	}
+	if err != nil {
+		s.spentOn(at.tenant, err)
+		return nil, err
+	}
+	own.through = through
+	return own, nil
+}
+
+// tell sets the headers of an answer that was asked of ClickHouse.
+func (q read) tell(ctx context.Context, header http.Header, own *fetched) {
+	if !q.untold {
+		q.who.tell(header, own.cost, q.on.get(ctx), own.through)
+	}
 }
 
 // key identifies the question: the tenant, where it is asked, what the caller

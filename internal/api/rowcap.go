@@ -10,6 +10,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 // truncatedHeader names the bound that cut an answer: there was at least one more
@@ -85,14 +86,16 @@ func (c *rowCap) notes(cut bool) []cache.Note {
 
 // count asks whether there are more rows than may be sent. What is asked is as long
 // as the answer, and no longer: it stops behind the row that is one more.
-func (s *Server) count(ctx context.Context, q read) (cut bool, err error) {
+func (s *Server) count(ctx context.Context, id tenant.ID, q read) (cut bool, err error) {
 	statement := q.request
 	statement.SQL = q.rows.countSQL()
 	statement.MaxResponseBytes = 64 // a number
 	response, err := q.pool.Query(ctx, statement)
 	if err != nil {
+		s.spentOn(id, err)
 		return false, err
 	}
+	s.spent(id, response.Summary)
 	defer func() { _ = response.Body.Close() }()
 	text, err := response.ReadAll()
 	if err != nil {
@@ -108,14 +111,14 @@ func (s *Server) count(ctx context.Context, q read) (cut bool, err error) {
 // fetch runs a read, holds its answer if there is room for it, and keeps it to its
 // rows.
 func (s *Server) fetch(ctx context.Context, at *room, q read) (*fetched, error) {
-	a, err := s.ask(ctx, q.pool, at, q.request)
+	a, err := s.askCounted(ctx, at, q)
 	if err != nil || a.rest != nil || q.rows == nil {
 		return a, err
 	}
 	cut := false
 	if q.rows.cuts() {
 		a.head, cut = q.rows.whole(a.head)
-	} else if cut, err = s.count(ctx, q); err != nil {
+	} else if cut, err = s.count(ctx, at.tenant, q); err != nil {
 		return nil, err
 	}
 	a.notes = q.rows.notes(cut)

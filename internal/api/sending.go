@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
@@ -34,6 +35,9 @@ type fetched struct {
 	format string
 	// notes say something of the answer and are sent with it.
 	notes []cache.Note
+	cost  cost
+	// through is the time up to which rows are known to be in it; zero is unknown.
+	through time.Time
 }
 
 // close ends the statement when its answer was not read to the end.
@@ -43,22 +47,28 @@ func (a *fetched) close() {
 	}
 }
 
-// ask runs a read and holds its answer, if there is room for it.
+// ask runs a read and holds its answer, if there is room for it. Of one that failed
+// after it had begun, what it cost is returned with the error.
 func (s *Server) ask(ctx context.Context, pool *clickhouse.Pool, at *room, statement clickhouse.Request) (*fetched, error) {
 	statement.MaxResponseBytes = maxResult
 	response, err := pool.Query(ctx, statement)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	head, whole, err := response.ReadUpTo(at.hold)
-	a := &fetched{head: head, contentType: response.ContentType, format: response.Format}
+	a := &fetched{head: head, contentType: response.ContentType, format: response.Format, cost: cost{
+		waited: response.Waited, asked: response.Took, read: response.Summary, queryID: response.QueryID,
+	}}
 	if whole || err != nil {
 		_ = response.Body.Close()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read result: %w", err)
+		return a, fmt.Errorf("read result: %w", err)
 	}
-	if !whole {
+	if whole {
+		a.cost.sent = time.Since(began)
+	} else {
 		a.rest = response
 	}
 	return a, nil
@@ -86,7 +96,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *ro
 		return answersBusy(r.Context())
 	}
 	if as.of.rows != nil {
-		cut, err := s.count(r.Context(), as.of)
+		cut, err := s.count(r.Context(), c.tenant, as.of)
 		if err != nil {
 			return err
 		}

@@ -153,10 +153,11 @@ type Options struct {
 // Server is the API's handler.
 type Server struct {
 	Options
-	edge   *edge
-	bodies *bodyReader
-	known  *memo.Memo[asked, cache.Key]
-	bounds *memo.Memo[boundKey, boundEntry]
+	edge    *edge
+	bodies  *bodyReader
+	reading *reading
+	known   *memo.Memo[asked, cache.Key]
+	bounds  *memo.Memo[boundKey, boundEntry]
 	// public and ops are their routes; public has both unless they are apart.
 	public, ops chi.Router
 	stopping    atomic.Bool
@@ -180,6 +181,7 @@ func NewServer(o Options) *Server {
 		Options: o,
 		edge:    newEdge(o.Logger, o.Tracer, o.Registerer, o.Now, o.AccessLog),
 		bodies:  newBodyReader(o.MaxBodyMemory),
+		reading: newReading(o.Registerer),
 		known:   memo.New[asked, cache.Key](maxKnown),
 		bounds:  memo.New[boundKey, boundEntry](maxBounds),
 	}

@@ -134,6 +134,7 @@ func (a *App) forgetRemoved(served map[tenant.ID]*settings.Snapshot) {
 				a.worker.Forget(id)
 				a.letters.Forget(id)
 				a.hub.Forget(id)
+				a.api.Forget(id)
 			}
 		}
 	}
@@ -150,6 +151,7 @@ func limitConfigs(snapshots map[tenant.ID]*settings.Snapshot) map[tenant.ID]limi
 		}
 		if queries != nil {
 			c.QueriesPerSecond, c.ConcurrentQueries = orNone(queries.PerSecond), orNone(queries.Concurrent)
+			c.ReadBytesPerHour = orNone(queries.ReadBytesPerHour)
 		}
 		if c != (limit.Config{}) {
 			configs[id] = c

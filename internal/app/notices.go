@@ -44,7 +44,7 @@ func (a *App) progress(t mq.Topic) (notice.Progress, bool) {
 	defer cancel()
 	floor, inherited, err := queue.Floor(ctx, t)
 	if order, same := floor.Compare(inherited); err != nil || !same || order < 0 {
-		p.Frontier, p.Quiet = floor, false
+		p.Frontier, p.Since, p.Quiet = floor, time.Time{}, false
 	}
 	return p, true
 }

@@ -53,6 +53,10 @@ type Error struct {
 	Message string // ClickHouse's words, or ours
 	Status  int    // the HTTP status; 0 when there was none
 	Err     error  // the cause, when there is one
+	// QueryID is what ClickHouse calls the statement, and Summary what it had done
+	// when it failed; zero when it did not say.
+	QueryID string
+	Summary Summary
 	read    Class
 	table   bool
 }

@@ -13,6 +13,8 @@ import (
 const (
 	headerExceptionCode = "X-ClickHouse-Exception-Code"
 	headerExceptionTag  = "X-ClickHouse-Exception-Tag"
+	headerQueryID       = "X-ClickHouse-Query-Id"
+	headerSummary       = "X-ClickHouse-Summary"
 	// maxExceptionBytes bounds what is read of an exception: some quote the
 	// statement.
 	maxExceptionBytes = 64 << 10
@@ -40,7 +42,9 @@ func (p *Pool) readException(resp *http.Response) *Error {
 		code = bodyCode
 	}
 	if code != 0 {
-		return p.exception(code, message, resp.StatusCode)
+		e := p.exception(code, message, resp.StatusCode)
+		e.QueryID, e.Summary = resp.Header.Get(headerQueryID), parseSummary(resp.Header.Get(headerSummary))
+		return e
 	}
 	e := statusKind(resp.StatusCode).error(Error{
 		Status: resp.StatusCode, Err: err,

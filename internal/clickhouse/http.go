@@ -91,10 +91,12 @@ func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
 
 // run sends a statement once one of the slots is free.
 func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Duration) (*Response, error) {
+	asked := time.Now()
 	ctx, release, err := p.core.enter(ctx, of, timeout)
 	if err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	resp, err := p.send(ctx, q)
 	if err != nil {
 		// Judged first: release ends ctx, which would look like the cause.
@@ -113,7 +115,10 @@ func (p *Pool) run(ctx context.Context, q Request, of slots, timeout time.Durati
 		body:        body,
 		ContentType: resp.Header.Get("Content-Type"),
 		Format:      resp.Header.Get("X-ClickHouse-Format"),
-		Summary:     parseSummary(resp.Header.Get("X-ClickHouse-Summary")),
+		Summary:     parseSummary(resp.Header.Get(headerSummary)),
+		QueryID:     resp.Header.Get(headerQueryID),
+		Waited:      began.Sub(asked),
+		Took:        time.Since(began),
 	}, nil
 }
 

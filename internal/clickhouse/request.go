@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"io"
+	"time"
 )
 
 // Request is one statement for the HTTP interface.
@@ -57,6 +58,11 @@ type Response struct {
 	// spells it; "" when ClickHouse did not say.
 	Format  string
 	Summary Summary
+	// QueryID is what ClickHouse calls the statement.
+	QueryID string
+	// Waited is how long the statement waited for a connection, and Took how long
+	// ClickHouse then took to begin its answer.
+	Waited, Took time.Duration
 
 	body *body // Body, as what it is
 }

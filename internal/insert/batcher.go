@@ -46,14 +46,17 @@ type batcher struct {
 	// inserts counts the INSERTs that succeeded. It is the writing batch's.
 	inserts uint64
 
-	handedBack map[mq.Position]struct{}
+	// held are the chunks that the worker holds of the table, and handedBack says
+	// of those that will come again when the gate took them.
+	held       map[mq.Position]*held
+	handedBack map[mq.Position]time.Time
 	written    mq.Position // the highest position done with
 }
 
 func newBatcher(topic mq.Topic, shortest, longest time.Duration) *batcher {
 	return &batcher{
 		topic: topic, waits: newBackoff(shortest, longest), refusals: newBackoff(shortest, longest),
-		giveUp: make(chan struct{}, 1), stopped: make(chan struct{}), handedBack: make(map[mq.Position]struct{}),
+		giveUp: make(chan struct{}, 1), stopped: make(chan struct{}), held: make(map[mq.Position]*held), handedBack: make(map[mq.Position]time.Time),
 	}
 }
 
@@ -251,8 +254,8 @@ func (b *batcher) wrote(p mq.Position) {
 }
 
 // owe notes a chunk that was handed back and will come again.
-func (b *batcher) owe(p mq.Position) {
+func (b *batcher) owe(c *held) {
 	if len(b.handedBack) < maxOwed {
-		b.handedBack[p] = struct{}{}
+		b.handedBack[c.pos] = c.header.Received
 	}
 }

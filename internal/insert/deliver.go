@@ -26,7 +26,7 @@ func (w *Worker) deliver(d mq.Delivery) {
 	if b.admitting--; ok {
 		w.gather(b, c)
 	} else {
-		b.owe(c.pos)
+		b.owe(c)
 	}
 	if b.admitting == 0 {
 		w.left.Broadcast()
@@ -90,6 +90,7 @@ func (w *Worker) hold(c *held) *batcher {
 		}
 	}
 	delete(b.handedBack, c.pos)
+	b.held[c.pos] = c
 	b.admitting++
 	return b
 }

@@ -57,7 +57,7 @@ func (c *held) size() int64 { return int64(len(c.Body) + chunkOverhead) }
 func (w *Worker) handBack(b *batcher, delay time.Duration, chunks ...*held) {
 	w.mu.Lock()
 	for _, c := range chunks {
-		b.owe(c.pos)
+		b.owe(c)
 	}
 	w.mu.Unlock()
 	for _, d := range w.letGo(b, chunks) {
@@ -135,6 +135,7 @@ func (w *Worker) letGo(b *batcher, chunks []*held) []mq.Delivery {
 	w.mu.Lock()
 	for _, c := range chunks {
 		delete(w.held, c.key())
+		delete(b.held, c.pos)
 		size += c.taken
 	}
 	b.taken -= size

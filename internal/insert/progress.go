@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
@@ -14,14 +15,20 @@ import (
 type progress struct {
 	seed maphash.Seed
 	// delivered is the newest chunk that came of each shard.
-	delivered map[mq.Shard]mq.Position
+	delivered map[mq.Shard]arrival
 	// writes counts begun batches. Tables share counters, which at worst makes
 	// a quiet table look busy.
 	writes [1024]uint64
 }
 
+// arrival is a chunk that came, and when the gate took it.
+type arrival struct {
+	at       mq.Position
+	received time.Time
+}
+
 func newProgress() *progress {
-	p := &progress{seed: maphash.MakeSeed(), delivered: make(map[mq.Shard]mq.Position)}
+	p := &progress{seed: maphash.MakeSeed(), delivered: make(map[mq.Shard]arrival)}
 	for i := range p.writes {
 		p.writes[i] = rand.Uint64() // another worker's counts are others
 	}
@@ -35,8 +42,8 @@ func (p *progress) counter(t mq.Topic) *uint64 {
 // came notes a chunk that is held from now on.
 func (p *progress) came(c *held) {
 	at, shard := c.pos, c.delivery.Shard()
-	if order, ok := at.Compare(p.delivered[shard]); !ok || order > 0 {
-		p.delivered[shard] = at
+	if order, ok := at.Compare(p.delivered[shard].at); !ok || order > 0 {
+		p.delivered[shard] = arrival{at, c.header.Received}
 	}
 }
 
@@ -59,17 +66,17 @@ func (w *Worker) Progress(t mq.Topic) (p notice.Progress, ours bool) {
 	if b != nil && len(b.handedBack) >= maxOwed {
 		return notice.Progress{Writes: p.Writes}, true // more is owed than is remembered
 	}
-	p.Frontier = w.progress.delivered[shard]
+	newest := w.progress.delivered[shard]
+	// What was stored behind the newest was acknowledged after that one was taken.
+	p.Frontier, p.Since = newest.at, newest.received
 	if b == nil {
 		return p, true
 	}
-	for key, c := range w.held {
-		if c.topic == t {
-			p.Frontier = before(p.Frontier, key.pos)
-		}
+	for at, c := range b.held {
+		p.Frontier, p.Since = before(p.Frontier, at), earlier(p.Since, c.header.Received)
 	}
-	for at := range b.handedBack {
-		p.Frontier = before(p.Frontier, at)
+	for at, received := range b.handedBack {
+		p.Frontier, p.Since = before(p.Frontier, at), earlier(p.Since, received)
 	}
 	order, comparable := b.written.Compare(p.Frontier)
 	p.Quiet = !b.writing && !b.partWritten() && comparable && order <= 0
@@ -88,4 +95,11 @@ func before(f, at mq.Position) mq.Position {
 		return at.Prev()
 	}
 	return f
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

@@ -34,6 +34,10 @@ func TestProgressFollowsOneTable(t *testing.T) {
 	waitFor(t, "the INSERT to begin", func() bool { return !r.progress(topic).Quiet })
 	busy := r.progress(topic)
 	assert.NotEqual(t, first.Writes, busy.Writes)
+	assert.False(t, busy.Since.IsZero())
+	assert.True(t, busy.Since.Before(time.Now()), "rows that were taken then are not written")
+	since := r.progress(mq.Topic{Tenant: birch, Table: "others"}).Since
+	assert.Equal(t, busy.Since, since, "what was stored behind the newest chunk is newer than that")
 	tail, err := r.broker.Tail(t.Context(), mq.Topic{Tenant: birch, Table: "pages"})
 	require.NoError(t, err)
 	assert.True(t, busy.Frontier.Before(tail), "rows in hand are not written")
@@ -127,4 +131,6 @@ func TestProgressOfAChunkThatWasHandedBack(t *testing.T) {
 	r.send(ingesttest.Request(others, record.NDJSON, one))
 	waitFor(t, "the other table to get the memory", func() bool { return len(s.rows()) == 1 && r.worker.Status().HeldChunks == 0 })
 	assert.True(t, r.progress(topic).Frontier.Before(result.Places[0].Chunk), "the row is in the queue")
+	owed, newest := r.progress(topic).Since, r.progress(mq.Topic{Tenant: birch, Table: "others"}).Since
+	assert.True(t, owed.Before(newest), "it is older than what is written: %v, %v", owed, newest)
 }

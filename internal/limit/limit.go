@@ -1,5 +1,6 @@
 // Package limit holds a tenant to the rates that its settings name: rows and
-// bytes of ingest, and queries by the second and at once.
+// bytes of ingest, queries by the second and at once, and bytes that queries read in
+// an hour.
 //
 // A rate is a token bucket. It fills at the rate up to its burst, and a request
 // is admitted while there is at least one token, whatever the request's size: a
@@ -7,6 +8,9 @@
 // at the rate before the next one is admitted. So no request is too large to be
 // ever admitted, the average holds, and what comes at once is at most the burst
 // and one request.
+//
+// What a query reads is known when it has run: one is admitted while the hour before
+// it has something left, whatever it goes on to read.
 //
 // A tenant costs a few words while it has a limit and nothing while it has none.
 // There are no goroutines and no timers: buckets are filled when they are asked.
@@ -29,7 +33,10 @@ const (
 	BytesPerSecond   = "bytes_per_second"
 	Concurrent       = "concurrent"
 	QueriesPerSecond = "per_second"
+	ReadBytesPerHour = "read_bytes_per_hour"
 )
+
+var names = []string{RowsPerSecond, BytesPerSecond, Concurrent, QueriesPerSecond, ReadBytesPerHour}
 
 // Config is one tenant's limits; zero is no limit.
 type Config struct {
@@ -41,6 +48,7 @@ type Config struct {
 
 	QueriesPerSecond  int // one second's worth may come at once
 	ConcurrentQueries int
+	ReadBytesPerHour  int64 // by queries, in any hour
 }
 
 // Exceeded is a request that is over a limit.
@@ -48,6 +56,7 @@ type Exceeded struct {
 	Limit string        // the name of the limit
 	Key   string        // where config.json sets it
 	Value int64         // what it is set to
+	Per   time.Duration // the time that Value is for; 0 is for one of what goes on at once
 	Wait  time.Duration // after which another attempt makes sense, more than 0
 }
 
@@ -111,7 +120,7 @@ func (l *Limits) Reconcile(configs map[tenant.ID]Config) {
 	l.tenants.Store(&after)
 	for id := range before {
 		if after[id] == nil {
-			for _, name := range []string{RowsPerSecond, BytesPerSecond, Concurrent, QueriesPerSecond} {
+			for _, name := range names {
 				l.refused.DeleteLabelValues(id.String(), name)
 			}
 		}
@@ -119,7 +128,7 @@ func (l *Limits) Reconcile(configs map[tenant.ID]Config) {
 }
 
 func (c Config) none() bool {
-	return c.RowsPerSecond == 0 && c.BytesPerSecond == 0 && c.QueriesPerSecond == 0 && c.ConcurrentQueries == 0
+	return c.RowsPerSecond == 0 && c.BytesPerSecond == 0 && c.QueriesPerSecond == 0 && c.ConcurrentQueries == 0 && c.ReadBytesPerHour == 0
 }
 
 // Ingest takes rows and bytes from the tenant's buckets, or from neither and
@@ -142,6 +151,39 @@ func (l *Limits) Query(id tenant.ID) (release func(), exceeded *Exceeded) {
 	}
 	release, exceeded = t.query(l.now())
 	return release, l.count(id, exceeded)
+}
+
+// Read counts bytes that a query has read.
+func (l *Limits) Read(id tenant.ID, bytes int64) {
+	if t := (*l.tenants.Load())[id]; t != nil {
+		t.read(bytes, l.now())
+	}
+}
+
+// Usage is how much of one limit is used.
+type Usage struct {
+	Limit string
+	Key   string
+	Value int64
+	// Per is the time that Value is for; 0 is for a limit of what goes on at once.
+	Per time.Duration
+	// Used is what counts now. Of a rate it is what of Burst is not there: it may be
+	// more, which is debt.
+	Used, Burst int64
+	// Resets is when nothing of it would count any more; zero when nothing does, or
+	// when that cannot be known.
+	Resets time.Time
+	// Refused is when a request was refused for it last; zero is never.
+	Refused time.Time
+}
+
+// Usage lists the tenant's limits, those of ingest first.
+func (l *Limits) Usage(id tenant.ID) []Usage {
+	t := (*l.tenants.Load())[id]
+	if t == nil {
+		return nil
+	}
+	return t.usage(l.now())
 }
 
 func (l *Limits) count(id tenant.ID, exceeded *Exceeded) *Exceeded {

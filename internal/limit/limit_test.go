@@ -40,7 +40,7 @@ func TestRowsPerSecond(t *testing.T) {
 	for range 10 {
 		require.Nil(t, l.Ingest(birch, 1, 100), "one second's worth at once")
 	}
-	assert.Equal(t, &Exceeded{Limit: "rows_per_second", Key: "ingest.limits.rows_per_second", Value: 10, Wait: 100 * time.Millisecond}, l.Ingest(birch, 1, 1))
+	assert.Equal(t, &Exceeded{Limit: "rows_per_second", Key: "ingest.limits.rows_per_second", Value: 10, Per: time.Second, Wait: 100 * time.Millisecond}, l.Ingest(birch, 1, 1))
 	assert.ErrorContains(t, l.Ingest(birch, 1, 1), "ingest.limits.rows_per_second (10)")
 	assert.Nil(t, l.Ingest(cedar, 1, 1), "another tenant's business")
 	at.Pass(99 * time.Millisecond)
@@ -112,7 +112,7 @@ func TestQueriesPerSecond(t *testing.T) {
 	}
 	release, exceeded := l.Query(birch)
 	assert.Nil(t, release)
-	assert.Equal(t, &Exceeded{Limit: "per_second", Key: "query.limits.per_second", Value: 2, Wait: 500 * time.Millisecond}, exceeded)
+	assert.Equal(t, &Exceeded{Limit: "per_second", Key: "query.limits.per_second", Value: 2, Per: time.Second, Wait: 500 * time.Millisecond}, exceeded)
 	at.Pass(exceeded.Wait)
 	_, exceeded = l.Query(birch)
 	assert.Nil(t, exceeded)

@@ -97,6 +97,10 @@ type Progress struct {
 	// Frontier is the position up to which every chunk of the table is written
 	// or parked; zero when the worker has not seen enough to know.
 	Frontier mq.Position
+	// Since is a time: every chunk of the table that was stored before it is
+	// written or parked, by the clock of who took them. It is zero when that is not
+	// known.
+	Since time.Time
 	// Quiet says that nothing of the table beyond Frontier is written, and that
 	// no INSERT into it is under way.
 	Quiet bool

@@ -47,6 +47,9 @@ type SelectDocument struct {
 	MaxRowsToRead int64 `json:"max_rows_to_read"`
 	// MaxMemoryUsage caps one query's memory, in bytes; zero or absent is no cap.
 	MaxMemoryUsage int64 `json:"max_memory_usage"`
+	// ShowCost tells the role what its answers cost although that counts rows
+	// which it may not read.
+	ShowCost bool `json:"show_cost"`
 }
 
 // InsertDocument is what a role may insert into a table.
@@ -73,6 +76,7 @@ func Fields() spec.Of[Document] {
 		{Key: entry + "select.max_execution_time", Unit: "s", Doc: "How long one query may run."},
 		{Key: entry + "select.max_rows_to_read", Min: "0", Doc: "The most rows that one query may scan."},
 		{Key: entry + "select.max_memory_usage", Unit: "B", Doc: "The most memory that one query may take."},
+		{Key: entry + "select.show_cost", Doc: "Whether the role is told what an answer cost and how fresh it is although it has a row filter: what is counted includes rows that it may not read. A role that has it wherever it may read is also told how much of the tenant's limits is used."},
 		{Key: entry + "insert", Doc: "What the role may insert into the table."},
 		{Key: entry + "insert.allow_columns", Doc: "The columns that it may set; left out, empty or `*` is all."},
 		{Key: entry + "insert.deny_columns", Doc: "Columns that are taken away again."},

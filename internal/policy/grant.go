@@ -19,6 +19,7 @@ type SelectGrant struct {
 	settings           map[string]string
 	fingerprint        string
 	filter             *rule // nil: every row
+	showCost           bool
 }
 
 // Allows reports whether the column may be referenced, in any clause.
@@ -30,6 +31,10 @@ func (g *SelectGrant) EveryColumn() bool { return g.columns.every() }
 
 // Filtered reports whether the grant has a row filter.
 func (g *SelectGrant) Filtered() bool { return g.filter != nil }
+
+// ShowsCost reports whether the role may know what reading the table costs: it may
+// read every row, or is trusted with counts of those that it may not.
+func (g *SelectGrant) ShowsCost() bool { return g.filter == nil || g.showCost }
 
 // MaxRows is the most rows of one answer; zero is no cap.
 func (g *SelectGrant) MaxRows() int { return g.maxRows }
@@ -87,6 +92,7 @@ func newSelectGrant(role string, doc *SelectDocument, filter *rule) *SelectGrant
 		settings:           capSettings(doc),
 		fingerprint:        fingerprint(role, doc),
 		filter:             filter,
+		showCost:           doc.ShowCost,
 	}
 }
 

@@ -102,6 +102,26 @@ func (p *Policy) HidesRows(role string) bool {
 	return false
 }
 
+// ShowsCost reports whether the role may know what is counted over the whole
+// tenant: it is the admin role, or show_cost is set wherever it may read.
+func (p *Policy) ShowsCost(role string) bool {
+	role, ok := p.Role(role)
+	if !p.Adopted() || !ok {
+		return false
+	}
+	shows := p.IsAdmin(role)
+	for _, roles := range p.tables {
+		switch selects := roles[role].selects; {
+		case selects == nil || selects.columns.none():
+		case !selects.showCost:
+			return p.IsAdmin(role)
+		default:
+			shows = true
+		}
+	}
+	return shows
+}
+
 func (p *Policy) all(role string, grants func(e entry) bool) bool {
 	role, ok := p.Role(role)
 	switch {

@@ -247,3 +247,19 @@ func TestFingerprint(t *testing.T) {
 	slices.Sort(distinct)
 	assert.Len(t, slices.Compact(distinct), 9)
 }
+
+// A grant without a row filter shows what reading costs, and one with a filter where
+// it says so; what is counted over the tenant, a role that says so wherever it reads.
+func TestShowsCost(t *testing.T) {
+	p := load(t, `{"default_role": "trusted", "tables": {
+		"a": {"all": {"select": {}}, "some": {"select": {"filter": {"org": {"_eq": "x"}}}},
+			"trusted": {"select": {"filter": {"org": {"_eq": "x"}}, "show_cost": true}}, "partly": {"select": {"show_cost": true}}, "writer": {"insert": {}}},
+		"*": {"trusted": {"select": {"show_cost": true}}, "partly": {"select": {"filter": {"org": {"_eq": "x"}}}}}}}`, "all", "some", "trusted", "partly", "writer")
+	for role, want := range map[string][2]bool{"all": {true, false}, "some": {false, false}, "trusted": {true, true}, "": {true, true}, "partly": {true, false}, "admin": {true, true}} {
+		grant, err := p.Select(role, "a")
+		require.NoError(t, err, role)
+		assert.Equal(t, want, [2]bool{grant.ShowsCost(), p.ShowsCost(role)}, role)
+	}
+	assert.False(t, p.ShowsCost("writer"), "a role that reads nothing")
+	assert.False(t, (*policy.Policy)(nil).ShowsCost("admin"))
+}

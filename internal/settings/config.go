@@ -163,6 +163,8 @@ type Query struct {
 type QueryLimits struct {
 	Concurrent *int `json:"concurrent"`
 	PerSecond  *int `json:"per_second"`
+	// ReadBytesPerHour is what the tenant's queries may read in any hour.
+	ReadBytesPerHour *int64 `json:"read_bytes_per_hour"`
 }
 
 // Schema says how often the tables are discovered.

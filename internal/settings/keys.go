@@ -112,6 +112,8 @@ var fields = []spec.Field{
 		Doc: "Queries of the tenant that may run at once."},
 	{Key: "query.limits.per_second", Min: "1",
 		Doc: "Queries of the tenant a second; one second's worth may come at once."},
+	{Key: "query.limits.read_bytes_per_hour", Unit: "B", Min: "1B",
+		Doc: "Bytes that the tenant's queries may read in any hour, as ClickHouse counts them. A query is admitted while something of it is left, whatever it then reads."},
 
 	{Key: "schema", Doc: "Discovery of the tables."},
 	{Key: "schema.refresh_interval", Default: "1m", Unit: "s", Min: "1s", Max: "7d",

@@ -255,6 +255,6 @@ func (b *Bus) answer(in *nats.Msg) {
 		return
 	}
 	if p, ours := b.progress(q.topic()); ours {
-		_ = in.Respond(encode(answer{p.Frontier.String(), p.Quiet, p.Writes})) // who asked has a timeout
+		_ = in.Respond(encode(answer{p.Frontier.String(), p.Since, p.Quiet, p.Writes})) // who asked has a timeout
 	}
 }

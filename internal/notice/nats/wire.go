@@ -3,6 +3,7 @@ package nats
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
@@ -106,9 +107,10 @@ func (q question) topic() mq.Topic { return mq.Topic{Tenant: q.Tenant, Table: st
 
 // answer is whose table it is.
 type answer struct {
-	Frontier string `json:"frontier"`
-	Quiet    bool   `json:"quiet,omitempty"`
-	Writes   uint64 `json:"writes"`
+	Frontier string    `json:"frontier"`
+	Since    time.Time `json:"since,omitzero"`
+	Quiet    bool      `json:"quiet,omitempty"`
+	Writes   uint64    `json:"writes"`
 }
 
 func encode(v any) []byte {
@@ -121,5 +123,5 @@ func (a answer) progress() (notice.Progress, error) {
 	if err != nil {
 		return notice.Progress{}, fmt.Errorf("frontier: %w", err)
 	}
-	return notice.Progress{Frontier: at, Quiet: a.Quiet, Writes: a.Writes}, nil
+	return notice.Progress{Frontier: at, Since: a.Since, Quiet: a.Quiet, Writes: a.Writes}, nil
 }

@@ -277,7 +277,7 @@ func slow(t *testing.T, s *Subject) {
 func questions(t *testing.T, s *Subject) {
 	owner := s.Buses[len(s.Buses)-1]
 	owner.Answer(func(topic mq.Topic) (notice.Progress, bool) {
-		return notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, topic == pages()
+		return notice.Progress{Frontier: mq.NewPosition(1, 9), Since: time.Unix(1_800_000_000, 5).UTC(), Quiet: true, Writes: 4}, topic == pages()
 	})
 	start(t, s)
 	for i, b := range s.Buses {
@@ -287,7 +287,7 @@ func questions(t *testing.T, s *Subject) {
 			p, err = b.Progress(t.Context(), pages())
 			return err == nil
 		}, patience, time.Millisecond, "asked by process %d", i)
-		assert.Equal(t, notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true, Writes: 4}, p, "asked by process %d", i)
+		assert.Equal(t, notice.Progress{Frontier: mq.NewPosition(1, 9), Since: time.Unix(1_800_000_000, 5).UTC(), Quiet: true, Writes: 4}, p, "asked by process %d", i)
 		_, err := b.Progress(t.Context(), mq.Topic{Tenant: "birch", Table: "others"})
 		require.ErrorIs(t, err, notice.ErrNoAnswer)
 	}
