@@ -40,7 +40,10 @@ type Predicate struct {
 	// column's codec. OpIsNull and OpIsNotNull have none.
 	Values []json.RawMessage
 
+	// encoded has, for each of Values, what a row's value is compared with: it or,
+	// where between is set, the largest value of the column below it.
 	encoded [][]byte
+	between []bool
 	pattern like
 	// absent is what holds for a row of a chunk that lacks the column; opaque
 	// columns are judged by ClickHouse alone.
@@ -171,7 +174,7 @@ func (k *binder) condition(r rule) Predicate {
 	case OpLike:
 		k.pattern(&p, r, c)
 	default:
-		k.values(&p, r.operand, c)
+		k.values(&p, r.operand, c, true)
 	}
 	if k.fault == nil && k.unresolved == "" {
 		p.absent = whenAbsent(&p, c)
@@ -204,8 +207,9 @@ func (k *binder) pattern(p *Predicate, r rule, c column) {
 }
 
 // values resolves what a column is compared with, as the column's codec reads
-// it.
-func (k *binder) values(p *Predicate, o operand, c column) {
+// it; finer allows the policy's own values more digits than the column has. A
+// claim that the column cannot hold is none.
+func (k *binder) values(p *Predicate, o operand, c column, finer bool) {
 	if c.codec == nil || !c.typ.Plain().Ordered() {
 		k.fail("the column %q of type %s cannot be compared with a value", excerpt.Of(c.Name), excerpt.Of(c.Type))
 		return
@@ -216,7 +220,7 @@ func (k *binder) values(p *Predicate, o operand, c column) {
 		return
 	}
 	for _, value := range resolved.values {
-		encoded, err := c.codec.AppendJSON(nil, value)
+		encoded, between, err := c.encode(value, finer && len(o.claims()) == 0)
 		if err == nil {
 			if _, ok := c.codec.Compare(encoded, encoded); !ok {
 				err = fmt.Errorf("%s compares with nothing", excerpt.Of(value))
@@ -226,13 +230,40 @@ func (k *binder) values(p *Predicate, o operand, c column) {
 			k.refuse(o, fmt.Errorf("a value for the column %q of type %s: %w", excerpt.Of(c.Name), excerpt.Of(c.Type), err))
 			return
 		}
-		p.Values, p.encoded = append(p.Values, value), append(p.encoded, encoded)
+		p.Values, p.encoded, p.between = append(p.Values, value), append(p.encoded, encoded), append(p.between, between)
 	}
+}
+
+// encode reads a value as the column holds it. between says that it lies above
+// what is returned, and below the column's next value.
+func (c *column) encode(value json.RawMessage, finer bool) (encoded []byte, between bool, err error) {
+	encoded, err = c.codec.AppendJSON(nil, value)
+	if err == nil || !finer {
+		return encoded, false, err
+	}
+	floor, exact, ok := record.Floor(c.typ.Plain(), value)
+	if !ok {
+		return nil, false, err
+	}
+	if below, fault := c.codec.AppendJSON(nil, floor); fault == nil {
+		return below, !exact, nil
+	}
+	return nil, false, err
 }
 
 // refuse notes a value that the column cannot hold: the caller's when it came
 // from a claim, else the policy's.
 func (k *binder) refuse(o operand, err error) {
+	claims := o.claims()
+	if len(claims) == 0 {
+		k.fail("%w", err)
+		return
+	}
+	k.miss(strings.Join(claims, ", "))
+}
+
+// claims lists the claims that an operand is made of.
+func (o operand) claims() []string {
 	var claims []string
 	for _, s := range o {
 		for _, p := range s.template {
@@ -241,9 +272,5 @@ func (k *binder) refuse(o operand, err error) {
 			}
 		}
 	}
-	if len(claims) == 0 {
-		k.fail("%w", err)
-		return
-	}
-	k.miss(strings.Join(claims, ", "))
+	return claims
 }

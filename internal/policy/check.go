@@ -57,6 +57,6 @@ func (k *binder) checkOf(r rule) (record.Check, bool) {
 		return record.Check{}, false
 	}
 	p := Predicate{Op: r.op}
-	k.values(&p, r.operand, c)
+	k.values(&p, r.operand, c, false)
 	return record.Check{Column: c.index, Allowed: p.encoded, Stamp: r.op == OpEq}, true
 }

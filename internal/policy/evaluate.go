@@ -171,17 +171,26 @@ func (p *Predicate) holds(codec record.Codec, value []byte) outcome {
 	case p.Op == OpNin:
 		return negate(p.among(codec, value))
 	}
-	cmp, ok := codec.Compare(value, p.encoded[0])
+	cmp, ok := p.compare(codec, value, 0)
 	if !ok {
 		return null
 	}
 	return truth(p.compares(cmp))
 }
 
+// compare orders a value and one of those it is compared with.
+func (p *Predicate) compare(codec record.Codec, value []byte, i int) (cmp int, ok bool) {
+	cmp, ok = codec.Compare(value, p.encoded[i])
+	if cmp == 0 && p.between[i] {
+		cmp = -1
+	}
+	return cmp, ok
+}
+
 // among reports whether a value is one of the list.
 func (p *Predicate) among(codec record.Codec, value []byte) outcome {
-	for _, encoded := range p.encoded {
-		cmp, ok := codec.Compare(value, encoded)
+	for i := range p.encoded {
+		cmp, ok := p.compare(codec, value, i)
 		if !ok {
 			return null
 		}

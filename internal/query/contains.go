@@ -54,7 +54,7 @@ func (b *builder) containsList(clause, function string, col column, value json.R
 	if err != nil {
 		return "", err
 	}
-	table, err := b.listTable(clause, inside, items)
+	table, err := b.listTable(clause, inside, items, false)
 	return function + "(" + col.sql + ", (SELECT groupArray(v) FROM " + table + "))", err
 }
 

@@ -29,16 +29,26 @@ func (b *builder) compare(clause string, col column, op string, value json.RawMe
 	case err == nil:
 		return b.bind(clause, col, op, typ, text)
 	}
+	if floor, exact, ok := col.floor(value); ok {
+		if typ, text, fault := scalar(clause, col, floor); fault == nil {
+			return b.compareFloor(clause, col, op, exact, typ, text)
+		}
+	}
 	if t, finer := finerThanColumn(col, value); finer && col.codec != nil {
-		return b.compareFiner(clause, col, op, t)
+		before := t.Add(-time.Duration(modulo(int64(t.Nanosecond()), int64(tick(col.typ.Precision)))))
+		return b.compareFloor(clause, col, op, false, timestampType(col.typ.Precision), timestampText(before, col.typ.Precision))
 	}
 	return "", err
 }
 
-// compareFiner compares a column of times with one between two of its values.
-// It is compared with the value before, at the column's own precision: at a
-// finer one ClickHouse fails when it meets a time far away.
-func (b *builder) compareFiner(clause string, col column, op string, t time.Time) (string, *Error) {
+// compareFloor compares a column with a value that lies between two of the
+// column's, of which the lower one is given, or is that one exactly. It is
+// compared at the column's own precision: at a finer one ClickHouse fails when
+// it meets a time far away, and rounds what it makes floats of.
+func (b *builder) compareFloor(clause string, col column, op string, exact bool, typ, text string) (string, *Error) {
+	if exact {
+		return b.bind(clause, col, op, typ, text)
+	}
 	switch op {
 	case " = ":
 		return col.never(), nil
@@ -49,12 +59,7 @@ func (b *builder) compareFiner(clause string, col column, op string, t time.Time
 	case " < ":
 		op = " <= "
 	}
-	precision := col.typ.Precision
-	if col.typ.Kind == coltype.DateTime {
-		precision = 0
-	}
-	before := t.Add(-time.Duration(modulo(int64(t.Nanosecond()), int64(tick(precision)))))
-	return b.bind(clause, col, op, timestampType(precision), timestampText(before, precision))
+	return b.bind(clause, col, op, typ, text)
 }
 
 // never is a condition that no value fulfils, and that is NULL for NULL: so is
@@ -116,12 +121,14 @@ func listed(clause string, col column, value json.RawMessage) ([]json.RawMessage
 
 // memberOf compiles a list that has been taken apart.
 func (b *builder) memberOf(clause string, col column, op string, items []json.RawMessage) (string, *Error) {
-	table, err := b.listTable(clause, col, items)
+	table, err := b.listTable(clause, col, items, true)
 	return col.sql + op + "(SELECT v FROM " + table + ")", err
 }
 
 // listTable adds a table of values of the column's type and returns its name.
-func (b *builder) listTable(clause string, col column, items []json.RawMessage) (string, *Error) {
+// skip leaves out those between two that the column holds, as no value is equal
+// to them.
+func (b *builder) listTable(clause string, col column, items []json.RawMessage, skip bool) (string, *Error) {
 	if len(items) > maxInList {
 		return "", invalidColumn(col.name, "%s: %d values are more than the %d that a list may have", clause, len(items), maxInList)
 	}
@@ -131,6 +138,13 @@ func (b *builder) listTable(clause string, col column, items []json.RawMessage) 
 			return "", invalidColumn(col.name, "%s: value %d is null: use is_null", clause, i+1)
 		}
 		encoded, err := col.codec.AppendJSON(rows, item)
+		if err != nil {
+			if above, exact, ok := col.appendFloor(rows, item); ok && exact {
+				encoded, err = above, nil
+			} else if ok && skip {
+				continue
+			}
+		}
 		if err != nil {
 			return "", refused(fmt.Sprintf("%s: value %d", clause, i+1), col, err)
 		}

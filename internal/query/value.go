@@ -128,8 +128,8 @@ func notFinite(value string) string {
 	return "inf"
 }
 
-// finerThanColumn reads an RFC 3339 time with a fraction that the column could
-// not store but can be compared with.
+// finerThanColumn reads an RFC 3339 time with a fraction that is beyond the range
+// of the column, but can be compared with.
 func finerThanColumn(col column, value json.RawMessage) (time.Time, bool) {
 	if col.typ.Kind != coltype.DateTime && col.typ.Kind != coltype.DateTime64 {
 		return time.Time{}, false
@@ -140,6 +140,24 @@ func finerThanColumn(col column, value json.RawMessage) (time.Time, bool) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	return t, err == nil && t.Nanosecond() != 0 && holds(t, 9)
+}
+
+// floor is record.Floor for the column's type.
+func (c column) floor(value json.RawMessage) (floor json.RawMessage, exact, ok bool) {
+	if c.codec == nil {
+		return nil, false, false
+	}
+	return record.Floor(c.typ, value)
+}
+
+// appendFloor appends what floor finds as the column holds it.
+func (c column) appendFloor(rows []byte, value json.RawMessage) (appended []byte, exact, ok bool) {
+	floor, exact, ok := c.floor(value)
+	if !ok {
+		return rows, false, false
+	}
+	appended, err := c.codec.AppendJSON(rows, floor)
+	return appended, exact, err == nil
 }
 
 // text returns the content of a JSON string.

@@ -19,6 +19,19 @@ type columnKind struct {
 	defaults []string
 	// decidable: the predicate must not withhold a row that carries it.
 	decidable bool
+	// finer are values with more digits than the column has, for rules alone.
+	finer []string
+}
+
+// finerValues are by the type of their column.
+func finerValues() map[string][]string {
+	return map[string][]string{
+		"Int8": {"0.5", "-0.5", "1.0", `"-1.5"`, "126.999"}, "Nullable(Int16)": {"4.5", "5.5", "5e0"}, "UInt8": {"0.5", "254.5"},
+		"Int64": {"9007199254740992.5", "-0.1"}, "UInt256": {"0.5", "1e-9"}, "Decimal(9, 2)": {"1.495", "-1.495", "-1.505", "1.500", "0.30000000000000004"},
+		"Nullable(Decimal(38, 10))": {"1.00000000005", "1.00000000015"}, "DateTime": {`"2026-01-02T03:04:05.5Z"`, "0.5", "1767323045001"},
+		"DateTime64(3, 'UTC')":    {`"2026-01-02T03:04:05.6785Z"`, "1767323045678999"},
+		"Nullable(DateTime64(9))": {`"2026-01-02T03:04:05.0000000015Z"`}, "Time": {`"00:00:01.5"`, `"-00:00:01.5"`}, "Nullable(Time64(3))": {`"-00:00:00.0005"`, `"00:00:01.0009"`},
+	}
 }
 
 func columnKinds() []columnKind {
@@ -26,7 +39,7 @@ func columnKinds() []columnKind {
 		return columnKind{typ: typ, values: values, decidable: true}
 	}
 	texts := []string{`"a"`, `"b"`, `"ab"`, `"A"`, `"a%"`, `"a_b"`, `"a\\b"`, `"é"`, `"日本"`, `"a\u0000b"`, `"\n"`, `" a"`, `"z'); --"`, `"1"`}
-	return []columnKind{
+	kinds := []columnKind{
 		{typ: "String", values: texts, defaults: []string{"''", "'a'", `'z\'); --'`, "toString(id)", "NULL"}, decidable: true},
 		scalar("Nullable(String)", append(texts, "null")...),
 		scalar("LowCardinality(String)", texts...),
@@ -55,11 +68,16 @@ func columnKinds() []columnKind {
 		scalar("DateTime('Asia/Kolkata')", `"2026-01-02T03:04:05Z"`, `"2026-01-02 08:34:05"`, `"2026-01-02T03:04:06Z"`),
 		scalar("DateTime64(3, 'UTC')", `"2026-01-02T03:04:05.678Z"`, `"2026-01-02T03:04:05.679Z"`, `"1900-01-01T00:00:00Z"`),
 		scalar("Nullable(DateTime64(9))", `"2026-01-02T03:04:05.000000001Z"`, `"2026-01-02T03:04:05.000000002Z"`, "null"),
+		scalar("Time", `"00:00:01"`, `"-00:00:01"`, `"00:00:02"`, `"-00:00:02"`, `"999:59:59"`), scalar("Nullable(Time64(3))", `"00:00:01.000"`, `"-00:00:00.001"`, `"00:00:00"`, "null"),
 		{typ: "SimpleAggregateFunction(max, UInt32)", values: []string{"0", "1", "2"}},
 		// Of these only whether they are NULL can be asked.
 		{typ: "Array(String)", values: []string{`[]`, `["a"]`}, decidable: true}, {typ: "Map(String, Int8)", values: []string{`{}`, `{"a":1}`}, decidable: true},
 		{typ: "Tuple(a Int8, b String)", values: []string{`{"a":1,"b":"x"}`}, decidable: true},
 	}
+	for i := range kinds {
+		kinds[i].finer = finerValues()[kinds[i].typ]
+	}
+	return kinds
 }
 
 // generatedColumn is a column of a generated table.
@@ -203,6 +221,9 @@ func (m *ruleMaker) scalar(c *generatedColumn) any {
 		value = c.value(m.r)
 	}
 	literal := json.RawMessage(value)
+	if len(c.finer) > 0 && m.r.IntN(3) == 0 {
+		return json.RawMessage(c.finer[m.r.IntN(len(c.finer))])
+	}
 	switch m.r.IntN(5) {
 	case 0, 1:
 		return "{{ " + m.claim(decodeNumbers(value)) + " }}"
@@ -230,6 +251,9 @@ func (m *ruleMaker) list(c *generatedColumn) any {
 	}
 	if m.r.IntN(2) == 0 {
 		return "{{ " + m.claim(claims) + " }}"
+	}
+	if len(c.finer) > 0 && m.r.IntN(3) == 0 {
+		items = append(items, json.RawMessage(c.finer[m.r.IntN(len(c.finer))]))
 	}
 	return items
 }

@@ -18,7 +18,7 @@ func (t Type) Plain() Type {
 func (t Type) Ordered() bool {
 	switch t.Kind {
 	case Int, UInt, Float, Decimal, String, FixedString, Bool, UUID, IPv4, IPv6, Enum,
-		Date, Date32, DateTime, DateTime64:
+		Date, Date32, DateTime, DateTime64, Time, Time64:
 		return true
 	}
 	return false
