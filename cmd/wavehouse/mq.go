@@ -37,7 +37,7 @@ hold a cluster against them.`,
 
 // planFlags are the measures of a topology.
 type planFlags struct {
-	plan                     topology.Plan
+	plan                          topology.Plan
 	store, history, remember, ids string
 }
 

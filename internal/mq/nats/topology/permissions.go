@@ -22,7 +22,7 @@ func PermissionsOf(t Topology) Permissions {
 	api := func(of ...string) string { return "$JS.API." + strings.Join(of, ".") }
 	p := Permissions{
 		Publish: []string{
-			t.Prefix + ".ingest.>", t.LettersPrefix() + ">", t.Notices() + ">", "$KV." + t.Names.Bucket + ".>",
+			t.Prefix + ".ingest.>", t.LettersPrefix() + ">", t.Notices() + ">", "$KV." + t.Bucket + ".>",
 			api("INFO"), api("STREAM.INFO", t.Names.DeadLetters()), api("STREAM.INFO", t.BucketStream()),
 			// Whether there is a partition too many.
 			api("STREAM.INFO", t.Ingest(len(t.Partitions))),
