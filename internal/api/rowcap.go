@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,8 @@ const truncatedHeader = "X-Result-Truncated"
 type rowCap struct {
 	query.Cap
 	format query.Format
+	// totals: the answer is of events, which become rows and totals.
+	totals bool
 	// countSQL counts the rows up to one more than may be sent, over what the
 	// answer was asked over.
 	countSQL func() string
@@ -32,14 +35,21 @@ type rowCap struct {
 
 // capOf is the cap of a statement's answer, nil when it has none.
 func capOf(statement *query.Statement, format query.Format) *rowCap {
-	if statement.Cap.By == "" {
+	c := rowCap{Cap: statement.Cap, format: format, totals: statement.Totals, countSQL: statement.CountSQL}
+	if c.By == "" && !c.totals {
 		return nil
 	}
-	return &rowCap{Cap: statement.Cap, format: format, countSQL: statement.CountSQL}
+	if c.By == "" {
+		c.Rows = math.MaxInt64
+	}
+	return &c
 }
 
 // whole returns an answer that is held without what is over the cap.
 func (c *rowCap) whole(body []byte) (kept []byte, cut bool) {
+	if c.totals {
+		return rowsAndTotals(body, c.Rows)
+	}
 	pass := cutter{left: c.Rows + leadingLines(c.format), quotes: c.format == query.FormatCSV}
 	n, full := pass.next(body)
 	if !full || n == len(body) || c.format == query.FormatJSON && body[n] != '{' {
@@ -62,6 +72,9 @@ func (c *rowCap) writer(w io.Writer) io.Writer {
 	if !c.cuts() {
 		return w
 	}
+	if c.totals {
+		return &totalsWriter{w: w, left: c.Rows}
+	}
 	return &cutWriter{
 		w: w, array: c.format == query.FormatJSON, none: c.Rows == 0,
 		cutter: cutter{left: c.Rows + leadingLines(c.format), quotes: c.format == query.FormatCSV},
@@ -78,7 +91,7 @@ func leadingLines(f query.Format) int64 {
 
 // notes say that the answer was cut.
 func (c *rowCap) notes(cut bool) []cache.Note {
-	if !cut {
+	if !cut || c.By == "" {
 		return nil
 	}
 	return []cache.Note{{Name: truncatedHeader, Value: c.By}}
@@ -87,6 +100,9 @@ func (c *rowCap) notes(cut bool) []cache.Note {
 // count asks whether there are more rows than may be sent. What is asked is as long
 // as the answer, and no longer: it stops behind the row that is one more.
 func (s *Server) count(ctx context.Context, id tenant.ID, q read) (cut bool, err error) {
+	if q.rows.By == "" {
+		return false, nil
+	}
 	statement := q.request
 	statement.SQL = q.rows.countSQL()
 	statement.MaxResponseBytes = 64 // a number

@@ -16,7 +16,7 @@ import (
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
+	for _, step := range []func() *Error{b.check, b.checkTotals, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -27,9 +27,13 @@ func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Opti
 		Settings: settings(doc, grant, o),
 		External: b.values.external,
 		Cap:      b.cap,
+		Totals:   doc.Totals,
 		builder:  b,
 	}
 	b.keepOrder(s.Settings)
+	if doc.Totals {
+		addTotals(s.Settings)
+	}
 	return s, nil
 }
 
@@ -49,6 +53,7 @@ type builder struct {
 	judged   int  // conditions and groups of the caller's
 	risky    bool // a condition that is judged behind WHERE may fail
 	groupBy  []string
+	keys     map[string]string // with totals: what is grouped by for a column
 	having   []condition
 	orderBy  []string
 	cap      Cap
@@ -153,6 +158,7 @@ func (b *builder) distinctNames() *Error {
 // aggregation cannot be a group, so its alias never is one.
 func (b *builder) groups() *Error {
 	if b.bucket.sql != "" && b.aggregates() {
+		b.bucket.sql = b.groupKey(b.bucket.sql, true)
 		b.groupBy = append(b.groupBy, b.bucket.sql)
 	}
 	for i, name := range b.doc.GroupBy {
@@ -163,8 +169,8 @@ func (b *builder) groups() *Error {
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(b.groupBy, col.sql) {
-			b.groupBy = append(b.groupBy, col.sql)
+		if key := b.groupKey(col.sql, col.typ.Ordered()); !slices.Contains(b.groupBy, key) {
+			b.groupBy = append(b.groupBy, key)
 		}
 	}
 	return nil
@@ -203,7 +209,7 @@ func (b *builder) sortKey(clause, name string) (string, *Error) {
 		return "", invalidColumn(name, "%s: with distinct, rows are ordered by outputs, and %q is none", clause, excerpt.Of(name))
 	}
 	col, err := b.cols.lookup(clause, name)
-	return col.sql, err
+	return b.asGrouped(col.sql), err
 }
 
 // usualStatement is room for the text of a statement, in bytes.
@@ -215,7 +221,7 @@ func (b *builder) sql() string {
 	b.writeRows(&s)
 	clause(&s, " ORDER BY ", b.orderBy, ", ")
 	s.WriteString(b.limit(b.opts.Ahead))
-	s.WriteString(" FORMAT " + b.opts.Format.Name())
+	s.WriteString(" FORMAT " + b.format())
 	return s.String()
 }
 
@@ -236,6 +242,9 @@ func (b *builder) writeRows(s *strings.Builder) {
 	clause(s, " PREWHERE ", prewhere, " AND ")
 	clause(s, " WHERE ", where, " AND ")
 	clause(s, " GROUP BY ", b.groupBy, ", ")
+	if b.doc.Totals {
+		s.WriteString(" WITH TOTALS")
+	}
 	clause(s, " HAVING ", texts(b.having), " AND ")
 }
 

@@ -29,6 +29,7 @@ type Document struct {
 	Aggregations []Aggregation `json:"aggregations"`
 	Filters      []Filter      `json:"filters"`
 	GroupBy      []string      `json:"group_by"`
+	Totals       bool          `json:"totals"` // the aggregations over all groups, beside the rows
 	Having       []Filter      `json:"having"` // on aggregations and what is grouped by
 	OrderBy      []Order       `json:"order_by"`
 	Limit        Count         `json:"limit"`

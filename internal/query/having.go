@@ -37,7 +37,9 @@ func (b *builder) groupValue(clause, name string) (column, *Error) {
 	if !slices.Contains(b.doc.GroupBy, name) {
 		return column{}, invalidColumn(name, "%s: %q is neither an aggregation of this query nor grouped by%s", clause, excerpt.Of(name), nearest.Hint(name, b.groupNames()))
 	}
-	return b.cols.lookup(clause, name)
+	col, err := b.cols.lookup(clause, name)
+	col.sql = b.asGrouped(col.sql)
+	return col, err
 }
 
 // groupNames are the names that having knows.

@@ -28,6 +28,9 @@ type Statement struct {
 	External []clickhouse.ExternalTable
 	// Cap is how many rows the answer may have.
 	Cap Cap
+	// Totals says that the answer is of events: a line {"row":{…}} for each row, then
+	// {"totals":{…}}. Lines that begin otherwise are none of the answer.
+	Totals bool
 
 	builder *builder // what CountSQL needs
 }

@@ -249,6 +249,9 @@ func oracleDocument(random *rand.Rand) string {
 		}
 		doc["having"] = []any{by}
 	}
+	if doc["group_by"] != nil && random.IntN(3) == 0 {
+		doc["totals"] = true
+	}
 	if random.IntN(5) == 0 {
 		name := pick(random, "id", "email", "lc")
 		filters = append(filters, map[string]any{"column": name, "op": pick(random, "eq", "gte"), "value": json.RawMessage(oracleColumns[name][0])},
