@@ -61,6 +61,10 @@ func render(s map[string]string, f Format, quoteInt64 bool) {
 	s["output_format_json_quote_denormals"] = "0"
 	// What is not UTF-8 would be no JSON.
 	s["output_format_json_validate_utf8"] = "1"
+	if f == FormatCSV {
+		// A field for each column, which is read back as one.
+		s["output_format_csv_serialize_tuple_into_separate_columns"] = "0"
+	}
 	quote := "0"
 	if quoteInt64 {
 		quote = "1"

@@ -40,7 +40,7 @@ func csvField(b []byte, at int, separator byte) (f textField, end int) {
 	}
 	end = fieldEnd(b, at, separator)
 	s := trimReturn(b, extent{at, end})
-	f = textField{text: s, omitted: s.to == s.from || string(b[s.from:s.to]) == `\N`}
+	f = textField{text: s, omitted: s.to == s.from, null: string(b[s.from:s.to]) == nullText}
 	f.blank = skipBlanks(b[:s.to], s.from) == s.to
 	return f, end
 }

@@ -148,9 +148,9 @@ func (d *Decoder) readRow() *Error {
 }
 
 // takeField notes the field of a column. One of blanks alone is no value of a
-// type that has no use for them.
+// type that has no use for them, and \N is none of a type without NULL.
 func (d *Decoder) takeField(column int, f textField) {
-	if f.blank && !d.table.fields[column].keepsSpace {
+	if f.null && !d.table.fields[column].nullable || f.blank && !d.table.fields[column].keepsSpace {
 		return
 	}
 	if d.admit(column) {
@@ -159,12 +159,17 @@ func (d *Decoder) takeField(column int, f textField) {
 	}
 }
 
+// nullText is how a field says NULL.
+const nullText = `\N`
+
 // textField is one field of a record.
 type textField struct {
 	// text is inside of its quotes if it has some, with escapes.
 	text extent
 	// omitted fields are as if the record had none.
 	omitted bool
+	// null fields are \N.
+	null bool
 	// blank fields of CSV are spaces and tabs without quotes.
 	blank bool
 	fault *Error
@@ -207,6 +212,9 @@ func (d *Decoder) isQuoted(s extent) bool { return s.from > 0 && d.body[s.from-1
 // appendField appends the field that the record has for a column.
 func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
 	f, s := &d.table.fields[column], d.values[column]
+	if f.nullable && d.isNullField(s) {
+		return append(row, 1), nil
+	}
 	text, fault := d.textOf(s)
 	if fault == nil {
 		if d.format.csv() && !f.keepsSpace && !d.isQuoted(s) {
@@ -227,8 +235,16 @@ func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
 	return row, fault
 }
 
-// fieldJSON returns the field of a column as a JSON string.
+// isNullField reports whether a field is \N, as it stands in the body.
+func (d *Decoder) isNullField(s extent) bool {
+	return string(d.body[s.from:s.to]) == nullText && (!d.format.csv() || !d.isQuoted(s))
+}
+
+// fieldJSON returns the field of a column as a JSON string, or null.
 func (d *Decoder) fieldJSON(column int) (raw []byte, ok bool) {
+	if d.table.fields[column].nullable && d.isNullField(d.values[column]) {
+		return []byte("null"), true
+	}
 	text, fault := d.textOf(d.values[column])
 	if fault != nil {
 		return nil, false

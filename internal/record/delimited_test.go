@@ -146,9 +146,9 @@ func TestQuotesThatDoNotClose(t *testing.T) {
 func TestOmittedFields(t *testing.T) {
 	table := Compile("t", columns("a String DEFAULT 'x'", "b Nullable(UInt8) DEFAULT 7", "c UInt8"), time.UTC)
 	all := decodeAll(t, table, CSV, "a,b,c\n,,1\n\\N,\\N,2\n\"\",\"\\N\",3\n\"\",5,4\n,,\n", DecodeOptions{})
-	assert.Equal(t, []string{`{"c":1}`, `{"c":2}`, CodeTypeMismatch, `{"a":"","b":5,"c":4}`, CodeMissingColumn}, shown(all))
+	assert.Equal(t, []string{`{"c":1}`, `{"b":null,"c":2}`, CodeTypeMismatch, `{"a":"","b":5,"c":4}`, CodeMissingColumn}, shown(all), "\\N is null, as in JSON")
 	all = decodeAll(t, table, TSV, "a\tb\tc\n\\N\t\\N\t1\n\t5\t2\n\\\\N\t5\t3\nq\t\t4\n", DecodeOptions{})
-	assert.Equal(t, []string{`{"c":1}`, `{"a":"","b":5,"c":2}`, `{"a":"\\N","b":5,"c":3}`, CodeTypeMismatch}, shown(all))
+	assert.Equal(t, []string{`{"b":null,"c":1}`, `{"a":"","b":5,"c":2}`, `{"a":"\\N","b":5,"c":3}`, CodeTypeMismatch}, shown(all))
 	all = decodeAll(t, table, CSV, "a,b\n,\n", DecodeOptions{MissingAsZero: true})
 	assert.Equal(t, []string{CodeMissingColumn}, codes(all), "a record without any value")
 }

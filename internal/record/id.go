@@ -34,7 +34,7 @@ func (d *Decoder) sendsID() bool {
 	}
 	s := d.values[d.id]
 	if d.format.delimited() {
-		return s.to > s.from
+		return s.to > s.from && !d.isNullField(s)
 	}
 	return !isNull(d.src[s.from:]) && string(d.src[s.from:s.to]) != `""`
 }

@@ -22,6 +22,8 @@ type field struct {
 	codec Codec
 	// keepsSpace: white space around the text of a field is part of the value.
 	keepsSpace bool
+	// nullable: a field of \N is NULL.
+	nullable bool
 	// composite is for arrays, maps and tuples.
 	composite bool
 	// key is the name as a JSON string, as most clients write it.
@@ -69,6 +71,8 @@ func newField(column Column, zone *time.Location) field {
 	switch f.codec.(type) {
 	case *arrayCodec, *mapCodec, *tupleCodec:
 		f.composite = true
+	case *nullableCodec:
+		f.nullable = true
 	}
 	f.nullOmits = f.nullOmits || column.hasDefault() && !acceptsNull
 	f.required = column.DefaultKind == DefaultNone && !acceptsNull && !emptyByNature(t)

@@ -23,7 +23,7 @@ func tsvField(b []byte, at int, separator byte) (f textField, end int) {
 		}
 	}
 	f.text = trimReturn(b, extent{at, end})
-	f.omitted = string(b[f.text.from:f.text.to]) == `\N`
+	f.null = string(b[f.text.from:f.text.to]) == nullText
 	return f, end
 }
 
