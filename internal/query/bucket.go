@@ -41,14 +41,29 @@ func (b *builder) timeBucket() *Error {
 	if len(b.bucket.name) > maxNameLen {
 		return invalid("time_bucket: the alias is longer than %d bytes", maxNameLen)
 	}
-	if every.months == 0 && zone == time.UTC {
+	if every.months == 0 && zone == time.UTC && !t.Fill {
 		b.bucket.sql = bucketSQL(col, every)
-	} else {
-		from, until := b.bucketTimes(t.Column)
-		b.bucket.sql = instantSQL(b.startSQL(col, newCalendar(every, zone, from, until)))
+	} else if err := b.calendarBucket(col, every, zone); err != nil {
+		return err
 	}
 	b.selected = append(b.selected, b.bucket)
 	return nil
+}
+
+// calendarBucket computes the bucket by what is known here of the zone.
+func (b *builder) calendarBucket(col column, every every, zone *time.Location) *Error {
+	from, until := b.bucketTimes(col.name)
+	c := newCalendar(every, zone, from, until)
+	start := b.startSQL(col, c)
+	if !b.doc.TimeBucket.Fill {
+		b.bucket.sql = instantSQL(start)
+		return nil
+	}
+	b.bucket.sql = b.indexSQL(start, c)
+	if col.stored != col.plain {
+		b.bucket.sql = "assumeNotNull(" + b.bucket.sql + ")"
+	}
+	return b.startFilling(col, c, zone)
 }
 
 // bucketTimes are the times that the rows of the answer lie between: those of

@@ -16,7 +16,9 @@ import (
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
-	for _, step := range []func() *Error{b.check, b.checkTotals, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order} {
+	for _, step := range []func() *Error{
+		b.check, b.checkTotals, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order, b.filled,
+	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -46,8 +48,10 @@ type builder struct {
 	values *values
 
 	selected []output
-	bucket   output  // of time_bucket; its sql is "" without one
-	period   *period // of time_range; nil without one
+	bucket   output   // of time_bucket; its sql is "" without one
+	period   *period  // of time_range; nil without one
+	fill     *filling // nil: empty buckets are no rows
+	shown    []string // names of outputs, where the statement has others
 	where    []condition
 	ruled    bool // where begins with the row rule
 	judged   int  // conditions and groups of the caller's
@@ -227,6 +231,10 @@ func (b *builder) sql() string {
 
 // writeRows writes the statement without its order and its end.
 func (b *builder) writeRows(s *strings.Builder) {
+	if b.fill != nil {
+		s.WriteString(b.fill.before)
+		defer func() { s.WriteString(b.fill.after) }()
+	}
 	s.WriteString("SELECT ")
 	if b.doc.Distinct {
 		s.WriteString("DISTINCT ")

@@ -94,6 +94,8 @@ type TimeBucket struct {
 	Alias  string `json:"alias"`
 	// TimeZone is the IANA name of the zone that intervals begin in; "" is UTC.
 	TimeZone string `json:"time_zone"`
+	// Fill makes rows of the buckets that are empty.
+	Fill bool `json:"fill"`
 }
 
 // Count is a whole number that is not negative; null is the same as leaving it

@@ -66,6 +66,8 @@ type TimeBucket struct {
 	Alias  string `json:"alias,omitempty"`
 	// TimeZone is the IANA name of the zone in which intervals begin; "" is UTC.
 	TimeZone string `json:"time_zone,omitempty"`
+	// Fill makes rows of the intervals that are empty.
+	Fill bool `json:"fill,omitempty"`
 }
 
 // Snapshot is the answer of a query, and where the table's stream goes on from it.

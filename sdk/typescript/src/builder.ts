@@ -136,7 +136,7 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     column: ColumnOf<R>,
     every: string,
     alias?: A,
-    how?: Pick<TimeBucket, "time_zone">,
+    how?: Pick<TimeBucket, "time_zone" | "fill">,
   ): QueryBuilder<R, S & { [K in A]: string }> {
     return this.#with({ time_bucket: { column, every, ...(alias !== undefined && { alias }), ...how } });
   }

@@ -81,6 +81,8 @@ export interface TimeBucket<C extends string = string> {
   alias?: string;
   /** The IANA name of the zone in which buckets begin, such as `"Europe/Berlin"`; UTC without one. */
   time_zone?: string;
+  /** Rows for the buckets that are empty. */
+  fill?: boolean;
 }
 
 /** How numbers that JavaScript would round are written. */
