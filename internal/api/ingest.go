@@ -75,7 +75,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	if isBlank(body) {
 		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
 	}
-	if err := s.admitBody(c, format, body); err != nil {
+	if err := s.admitBody(w, c, format, body); err != nil {
 		return err
 	}
 	s.reportRule(ctx, c, name, "check does not fit the table: it refuses every record", grant.Bind(c.identity.Claims, table.Record).Fault())

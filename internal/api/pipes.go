@@ -49,7 +49,7 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 		}
 		// Outside of what is never retryable: a call that is refused here wrote
 		// nothing.
-		ended, err := s.admitQuery(c)
+		ended, err := s.admitQuery(w, c)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	if err != nil {
 		return err
 	}
-	ended, err := s.admitQuery(c)
+	ended, err := s.admitQuery(w, c)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 		return err
 	}
 	defer release()
-	ended, err := s.admitQuery(c)
+	ended, err := s.admitQuery(w, c)
 	if err != nil {
 		return err
 	}

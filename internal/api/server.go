@@ -93,6 +93,8 @@ type Streams interface {
 	Serve(w http.ResponseWriter, r *http.Request, s stream.Subscription) error
 	// EventID is the event id with which a stream of t starts behind the chunk at p.
 	EventID(t mq.Topic, p mq.Position) string
+	// Open counts the tenant's streams.
+	Open(id tenant.ID) int
 }
 
 // Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
@@ -228,6 +230,7 @@ func (s *Server) routes(public, ops bool) chi.Router {
 		router.Get("/openapi.json", s.exempt(s.openAPI))
 		router.Get("/v1/stream", s.tenant(s.stream))
 		compressed.Get("/v1/health", s.tenant(s.health))
+		compressed.Get("/v1/limits", s.tenant(s.limits))
 		compressed.Post("/v1/ingest", s.tenant(s.ingest))
 		compressed.Post("/v1/query", s.tenant(s.discreet(s.query)))
 		compressed.Get("/v1/pipes/{name}", s.tenant(s.discreet(s.pipe)))

@@ -117,6 +117,8 @@ func (b *testBackends) DeadLetters(tenant.ID) (mq.DeadLetterStore, error) {
 
 func (b *testBackends) EventID(mq.Topic, mq.Position) string { return "" }
 
+func (b *testBackends) Open(tenant.ID) int { return 0 }
+
 func (b *testBackends) Serve(http.ResponseWriter, *http.Request, stream.Subscription) error {
 	return &stream.Error{Code: stream.CodeTooManySubscribers, Message: "too many", RetryAfter: time.Second}
 }

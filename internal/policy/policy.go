@@ -1,6 +1,11 @@
 package policy
 
-import "errors"
+import (
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+)
 
 // Reasons for which a role has no grant.
 var (
@@ -74,6 +79,36 @@ func (p *Policy) Insert(role, table string) (*InsertGrant, error) {
 		return nil, ErrNoGrant
 	}
 	return e.inserts, nil
+}
+
+// Selects lists what the role may read, by table in order; AllTables is every table
+// that is not named. It lists nothing of a role that may read everything.
+func (p *Policy) Selects(role string) iter.Seq2[string, *SelectGrant] {
+	return func(yield func(string, *SelectGrant) bool) {
+		role, ok := p.Role(role)
+		if !p.Adopted() || !ok || p.IsAdmin(role) {
+			return
+		}
+		for _, table := range slices.Sorted(maps.Keys(p.tables)) {
+			if g := p.tables[table][role].selects; g != nil && !g.columns.none() && !yield(table, g) {
+				return
+			}
+		}
+	}
+}
+
+// InsertsAny reports whether the role may insert into any table.
+func (p *Policy) InsertsAny(role string) bool {
+	role, ok := p.Role(role)
+	if !p.Adopted() || !ok {
+		return false
+	}
+	for _, roles := range p.tables {
+		if g := roles[role].inserts; g != nil && !g.columns.none() {
+			return true
+		}
+	}
+	return p.IsAdmin(role)
 }
 
 // SelectsAll reports whether the role may read some of every table, those that

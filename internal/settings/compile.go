@@ -27,6 +27,13 @@ type Snapshot struct {
 	AdoptedAt time.Time
 
 	document *policy.Document
+	places   map[string]Place
+}
+
+// Place returns where the limit of a key was written; false for one that was not.
+func (s *Snapshot) Place(key string) (Place, bool) {
+	at, ok := s.places[key]
+	return at, ok
 }
 
 // PolicyDocument returns policies.json as it was written, for a snapshot of
@@ -66,7 +73,7 @@ func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
 	}
 	return &Snapshot{
 		Tenant: id, Config: k.docs.config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
-		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies,
+		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies, places: k.places(),
 	}, findings
 }
 

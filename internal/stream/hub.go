@@ -207,6 +207,13 @@ func (h *Hub) matching(want func(*topic) bool) []*subscriber {
 	return found
 }
 
+// Open counts the tenant's streams.
+func (h *Hub) Open(id tenant.ID) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.subscribers[id]
+}
+
 // register enters s into the hub and attaches it to its table's backlog.
 func (h *Hub) register(s *subscriber) error {
 	h.mu.Lock()

@@ -219,6 +219,23 @@ func (d *driver) stream() {
 		question{400, health, "", []string{"X-Tenant-Id", "a b"}},
 		question{404, health, "", []string{"X-Tenant-Id", "nobody"}},
 	)
+	d.limits()
+}
+
+// limits are asked by callers with a role, and of a policy that has none for them.
+func (d *driver) limits() {
+	d.t.Helper()
+	const limits = "/v1/limits"
+	d.ask(http.MethodGet, limits,
+		question{200, limits, "", nil},
+		question{200, limits, "", operator()},
+		question{400, limits, "", []string{"X-Tenant-Id", "a b"}},
+		question{404, limits, "", []string{"X-Tenant-Id", "nobody"}},
+	)
+	d.t.Run("without a default role", func(t *testing.T) {
+		b := &driver{t: t, s: start(t, options{policies: `{"tables":{}}`}), c: d.c}
+		b.ask(http.MethodGet, limits, question{403, limits, "", nil}, question{401, limits, "", badToken()})
+	})
 }
 
 // opsRoutes are asked for what every ops route refuses alike.
@@ -368,6 +385,7 @@ func (d *driver) blind() {
 	for route, method := range opsRoutes() {
 		b.ask(method, route, question{503, pathOf(route), "", bearer})
 	}
+	b.ask(http.MethodGet, "/v1/limits", question{503, "/v1/limits", "", bearer})
 	b.ask(http.MethodDelete, "/v1/ops/dlq/rows", question{503, "/v1/ops/dlq/rows", "", bearer})
 }
 
