@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 
@@ -16,6 +17,7 @@ type pipeAnswer struct {
 	AllowedRoles []string          `json:"allowed_roles"`
 	Cache        *pipeCacheAnswer  `json:"cache,omitempty"`
 	Reads        []string          `json:"reads,omitempty"`
+	Policies     string            `json:"policies"`
 	Writes       bool              `json:"writes"`
 }
 
@@ -62,7 +64,7 @@ func answerPipe(pipe *pipes.Pipe) pipeAnswer {
 	d := pipe.Definition()
 	answer := pipeAnswer{
 		Name: d.Name, Description: d.Description, SQL: d.SQL, AllowedRoles: d.AllowedRoles, Reads: d.Reads,
-		Writes: pipe.Writes(), Parameters: make([]parameterAnswer, 0, len(d.Parameters)),
+		Policies: cmp.Or(d.Policies, pipes.PoliciesOperator), Writes: pipe.Writes(), Parameters: make([]parameterAnswer, 0, len(d.Parameters)),
 	}
 	if answer.AllowedRoles == nil {
 		answer.AllowedRoles = []string{}

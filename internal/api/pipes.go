@@ -162,17 +162,22 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	}
 	defer at.end()
 	ttl, set := pipe.TTL()
-	settings := query.ReadSettings(as.format, quoteInt64)
-	limitTime(settings, pool)
-	c.countWhole(settings)
-	return s.answerRead(w, r, c, at, read{
+	q := read{
 		who:  s.audience(c),
 		pool: pool, as: as, ttl: ttl, uncached: set && ttl == 0,
 		request: clickhouse.Request{
-			SQL: statement.SQL, Params: statement.Params, Settings: settings, ReadOnly: true,
+			SQL: statement.SQL, Params: statement.Params, Settings: query.ReadSettings(as.format, quoteInt64), ReadOnly: true,
 		},
 		grant: "pipe " + pipe.Name() + " " + ttl.String() + " " + strings.Join(pipe.Reads(), ","), depends: s.pipeTables(pool, pipe, statement),
-	})
+	}
+	if pipe.SeesAsCaller() && !c.unheld() {
+		if err := s.asCaller(r.Context(), c, pipe, statement, &q); err != nil {
+			return err
+		}
+	}
+	limitTime(q.request.Settings, pool)
+	c.countWhole(q.request.Settings)
+	return s.answerRead(w, r, c, at, q)
 }
 
 // pipeTables are the tables that a pipe's answer depends on: those it names,

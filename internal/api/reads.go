@@ -11,6 +11,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/pipes/scope"
 	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -26,6 +27,7 @@ type Results interface {
 type Lineage interface {
 	Tables(ctx context.Context, pool *clickhouse.Pool, names ...string) cache.Dependencies
 	Statement(ctx context.Context, pool *clickhouse.Pool, sql string) cache.Dependencies
+	scope.Lineage
 }
 
 // Writes is told of statements that wrote, or may have: what was cached of
@@ -61,6 +63,8 @@ type read struct {
 	// ttl is the asker's bound; uncached keeps and shares nothing.
 	ttl      time.Duration
 	uncached bool
+	// verify is asked before the statement is sent; nil needs no leave.
+	verify func(ctx context.Context, request clickhouse.Request) error
 }
 
 // answerRead answers from the cache when it may.
@@ -121,8 +125,14 @@ func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request,
 	return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
 }
 
-// askCounted is ask that counts what the tenant of the room reads with it.
+// askCounted is ask, once the statement may be sent, that counts what the tenant of
+// the room reads with it.
 func (s *Server) askCounted(ctx context.Context, at *room, q read) (*fetched, error) {
+	if q.verify != nil {
+		if err := q.verify(ctx, q.request); err != nil {
+			return nil, err
+		}
+	}
 	var through time.Time
 	if !q.untold {
 		through = s.through(ctx, at.tenant, q.who.here, q.on.get(ctx))

@@ -61,7 +61,32 @@ func (c *compiler) pipe(path string, d Definition) {
 	if p.writes && d.Cache.TTL != nil && *d.Cache.TTL > 0 {
 		c.warn(strictjson.Join(path, "cache")+".ttl", "the statement writes, so its answers are never kept")
 	}
+	if p.SeesAsCaller() {
+		c.asCaller(path, p)
+	}
 	c.set.byName[d.Name] = p
+}
+
+// asCaller refuses what cannot be seen through grants.
+func (c *compiler) asCaller(path string, p *Pipe) {
+	verb := Verb(p.definition.SQL)
+	if verb != "" && verb != "SELECT" && verb != "FROM" {
+		c.fault(strictjson.Join(path, "policies"), "want a SELECT, not %s: only what is selected can be seen through a caller's grants", verb)
+	}
+	for _, t := range scan(p.definition.SQL) {
+		if t.kind != word {
+			continue
+		}
+		if said := strings.ToUpper(p.definition.SQL[t.start:t.end]); partial(said) {
+			c.warn(strictjson.Join(path, "sql"), "%s is refused to callers where it is said of a table: each is seen through a grant, as a subquery", said)
+		}
+	}
+}
+
+// partial reports whether a word says how a table is read, and so cannot be said
+// of a part of one.
+func partial(word string) bool {
+	return word == "FINAL" || word == "PREWHERE" || word == "SAMPLE" || word == "SETTINGS"
 }
 
 func (c *compiler) name(path, name string) {

@@ -24,7 +24,18 @@ type Definition struct {
 	// Reads names the tables that the answer depends on, as "table" or
 	// "database.table"; without it they are looked for in the statement.
 	Reads []string `json:"reads"`
+	// Policies says how the statement sees tables: as PoliciesOperator, which is
+	// what an empty one means, or as PoliciesCaller.
+	Policies string `json:"policies"`
 }
+
+// How the statement of a pipe sees tables.
+const (
+	// PoliciesOperator: as the tenant's ClickHouse user does.
+	PoliciesOperator = "operator"
+	// PoliciesCaller: each through its caller's grant on it.
+	PoliciesCaller = "caller"
+)
 
 // Parameter is one declared parameter.
 type Parameter struct {
@@ -58,6 +69,8 @@ func Fields() spec.Of[Document] {
 		{Key: pipe + "allowed_roles", Doc: "The roles that may run it, besides the admin role."},
 		{Key: pipe + "cache", Doc: "How long answers are kept."},
 		{Key: pipe + "cache.ttl", Unit: "s", Doc: "The longest; left out is up to the server, 0 keeps nothing."},
+		{Key: pipe + "policies", OneOf: []string{PoliciesOperator, PoliciesCaller},
+			Doc: "How it sees tables: as the tenant's ClickHouse user does, which is what leaving it out means, or each through the caller's grant on it."},
 		{Key: pipe + "reads", Max: "100", Doc: "The tables that the answer depends on, where the statement does not show them."},
 	}
 }

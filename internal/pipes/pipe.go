@@ -91,6 +91,19 @@ func (p *Pipe) Writes() bool { return p.writes }
 // Changes reports whether the statement may change the tables themselves.
 func (p *Pipe) Changes() bool { return p.changes }
 
+// SeesAsCaller reports whether the statement sees each table through the
+// caller's grant on it.
+func (p *Pipe) SeesAsCaller() bool { return p.definition.Policies == PoliciesCaller }
+
+// Names reports whether the table is named as one that the answer depends on, or
+// the statement has a word that is its name.
+func (p *Pipe) Names(table string) bool {
+	sql := p.definition.SQL
+	return slices.Contains(p.definition.Reads, table) || slices.ContainsFunc(scan(sql), func(t token) bool {
+		return (t.kind == word || t.kind == quotedName) && unquoteName(sql[t.start:t.end]) == table
+	})
+}
+
 // Reads returns the tables that the definition names; nil when it names none.
 func (p *Pipe) Reads() []string { return p.definition.Reads }
 

@@ -48,6 +48,12 @@ func (g *SelectGrant) AllowsAggregation(fn string) bool {
 	return len(g.allowedAggregation) == 0 || holds(g.allowedAggregation, fn)
 }
 
+// RestrictsAggregations reports whether there are aggregations that may not be
+// used.
+func (g *SelectGrant) RestrictsAggregations() bool {
+	return len(g.allowedAggregation)+len(g.deniedAggregation) > 0
+}
+
 // Settings returns the role's resource caps as ClickHouse settings. The caller
 // owns the map.
 func (g *SelectGrant) Settings() map[string]string { return maps.Clone(g.settings) }

@@ -90,7 +90,7 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 	return &builder{
 		doc: doc, opts: o,
 		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken), zone: o.Zone},
-		values: &values{prefix: unusedName("wh_in", taken), params: map[string]string{}},
+		values: &values{prefix: unusedName("wh_in", taken), param: "p", params: map[string]string{}},
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 // values collects what a statement compares with: parameters and tables.
 type values struct {
 	prefix   string // of the names of tables
+	param    string // of the names of parameters
 	params   map[string]string
 	bytes    int
 	external []clickhouse.ExternalTable
@@ -38,7 +39,7 @@ func (v *values) bind(clause, text string) (string, *Error) {
 	if v.bytes += len(escaped); v.bytes > maxValuesBytes {
 		return "", invalid("%s: the query's values are longer than %d bytes together; an in list may be longer", clause, maxValuesBytes)
 	}
-	name := "p" + strconv.Itoa(len(v.params))
+	name := v.param + strconv.Itoa(len(v.params))
 	v.params[name] = escaped
 	return name, nil
 }

@@ -124,4 +124,5 @@ func (k *compiler) pipes() {
 	s.add(SeverityError, faults)
 	s.add(SeverityWarning, warnings)
 	k.pipeSet = compiled
+	k.operatorViews(s)
 }

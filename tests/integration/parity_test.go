@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
+	"github.com/wavehouse/wavehouse/internal/pipes"
+	"github.com/wavehouse/wavehouse/internal/pipes/lineage"
+	"github.com/wavehouse/wavehouse/internal/pipes/scope"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -32,7 +36,8 @@ var (
 
 // One grant answers a query and the stream: for generated tables, rows, rules
 // and claims, the rows that ClickHouse returns are those that the predicate
-// admits, and what it cannot judge it withholds.
+// admits, and what it cannot judge it withholds. A pipe that sees the table as its
+// caller does returns the same.
 func TestParityOfTheTwoPaths(t *testing.T) {
 	seed := *paritySeed
 	if seed == 0 {
@@ -52,7 +57,7 @@ func TestParityOfTheTwoPaths(t *testing.T) {
 		}
 	}
 	t.Log(counts)
-	for _, what := range []string{"shown", "hidden", "withheld", "no row for a claim"} {
+	for _, what := range []string{"shown", "hidden", "withheld", "no row for a claim", "through a pipe"} {
 		assert.Greater(t, counts[what], 50, "the test has met its subject: %s", what)
 	}
 	assert.Less(t, counts["withheld"], counts["shown"]+counts["hidden"], "most rows are decided")
@@ -75,6 +80,7 @@ type parityTable struct {
 	columns []generatedColumn
 	table   *schema.Table
 	rows    []parityRow
+	lineage *lineage.Lineage
 }
 
 type parityRow struct {
@@ -86,7 +92,7 @@ type parityRow struct {
 
 func newParityTable(t *testing.T, r *rand.Rand, ch *clickhousetest.Server, pool *clickhouse.Pool, name string) *parityTable {
 	t.Helper()
-	p := &parityTable{columns: parityColumns(r, 4+r.IntN(9))}
+	p := &parityTable{columns: parityColumns(r, 4+r.IntN(9)), lineage: lineage.New(lineage.Options{})}
 	definitions := []string{"id UInt64"}
 	key := ""
 	for _, c := range p.columns {
@@ -106,7 +112,7 @@ func newParityTable(t *testing.T, r *rand.Rand, ch *clickhousetest.Server, pool 
 // describe reads a table's columns as the schema discovery does.
 func describe(t *testing.T, ch *clickhousetest.Server, name string) *schema.Table {
 	t.Helper()
-	s := &schema.Table{Name: name}
+	s := &schema.Table{Name: name, Engine: "MergeTree"}
 	for i, row := range ch.Rows(t, "SELECT name, type, default_kind, default_expression FROM system.columns"+
 		" WHERE database = currentDatabase() AND table = "+clickhouse.QuoteString(name)+" ORDER BY position") {
 		s.Columns = append(s.Columns, record.Column{
@@ -165,6 +171,10 @@ func (p *parityTable) compare(t *testing.T, r *rand.Rand, pool *clickhouse.Pool,
 	require.NoError(t, bound.Fault(), "%s", filter)
 	require.Equal(t, sound, bound.Unresolved() == "", "%s with %v: %s", filter, m.claims, bound.Unresolved())
 	stored, sql := p.stored(t, pool, bound)
+	if r.IntN(4) == 0 {
+		counts["through a pipe"]++
+		require.Equal(t, stored, p.piped(t, pool, bound), "%s with %v: %s", filter, m.claims, sql)
+	}
 	if !sound {
 		counts["no row for a claim"]++
 		require.Empty(t, stored, "%s with %v", filter, m.claims)
@@ -207,20 +217,38 @@ func (p *parityTable) stored(t *testing.T, pool *clickhouse.Pool, bound *policy.
 	require.NoError(t, err)
 	s, err := query.Build(doc, p.table, bound, query.Options{Now: time.Now()})
 	require.NoError(t, err)
-	response, err := pool.Query(t.Context(), clickhouse.Request{SQL: s.SQL, Params: s.Params, Settings: s.Settings, External: s.External, ReadOnly: true})
-	require.NoError(t, err, "%s\n%v", s.SQL, s.Params)
+	return idsOf(t, pool, clickhouse.Request{SQL: s.SQL, Params: s.Params, Settings: s.Settings, External: s.External, ReadOnly: true}), fmt.Sprint(s.SQL, s.Params)
+}
+
+// piped asks the same of a pipe that selects all of the table.
+func (p *parityTable) piped(t *testing.T, pool *clickhouse.Pool, bound *policy.BoundSelect) map[int]bool {
+	t.Helper()
+	all := "SELECT * FROM " + p.table.Name
+	narrowed, err := scope.Narrow(t.Context(), pool, p.lineage, &pipes.Statement{SQL: all, Shape: all},
+		func(string) (*schema.Table, *policy.BoundSelect, error) { return p.table, bound, nil })
+	require.NoError(t, err)
+	request := clickhouse.Request{SQL: narrowed.SQL, Params: narrowed.Params, Settings: query.ReadSettings(query.FormatJSON, false), External: narrowed.External, ReadOnly: true}
+	maps.Copy(request.Settings, narrowed.Settings)
+	require.NoError(t, narrowed.Verify(t.Context(), pool, request), "%s\n%v", narrowed.SQL, narrowed.Params)
+	return idsOf(t, pool, request)
+}
+
+func idsOf(t *testing.T, pool *clickhouse.Pool, request clickhouse.Request) map[int]bool {
+	t.Helper()
+	response, err := pool.Query(t.Context(), request)
+	require.NoError(t, err, "%s\n%v", request.SQL, request.Params)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, response.Body.Close())
-	require.NoError(t, err, "%s\n%v", s.SQL, s.Params)
+	require.NoError(t, err, "%s\n%v", request.SQL, request.Params)
 	var rows []struct {
 		ID int `json:"id"`
 	}
 	require.NoError(t, json.Unmarshal(text, &rows), "%s", text)
-	ids = map[int]bool{}
+	ids := map[int]bool{}
 	for _, row := range rows {
 		ids[row.ID] = true
 	}
-	return ids, fmt.Sprint(s.SQL, s.Params)
+	return ids
 }
 
 // undecidable says of which rows the predicate need not know: those that lack

@@ -282,15 +282,15 @@ func TestOpsPipes(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{})
 	s.adopt(pipesFile(
-		"b", `"sql":"SELECT {{n}}","description":"d","parameters":[{"name":"n","type":"number","default":18446744073709551615}],"cache":{"ttl":90},"reads":["t"]`,
+		"b", `"sql":"SELECT {{n}}","description":"d","parameters":[{"name":"n","type":"number","default":18446744073709551615}],"cache":{"ttl":90},"reads":["t"],"policies":"caller"`,
 		"a", `"sql":"INSERT INTO t SELECT 1"`,
 	))
 	a := s.ops(http.MethodGet, "/v1/ops/pipes", "")
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	assert.JSONEq(t, `[
-		{"name":"a","sql":"INSERT INTO t SELECT 1","parameters":[],"allowed_roles":["public"],"writes":true},
+		{"name":"a","sql":"INSERT INTO t SELECT 1","parameters":[],"allowed_roles":["public"],"policies":"operator","writes":true},
 		{"name":"b","description":"d","sql":"SELECT {{n}}","parameters":[{"name":"n","type":"number","required":false,"default":18446744073709551615}],
-			"allowed_roles":["public"],"cache":{"ttl":"1m30s"},"reads":["t"],"writes":false}]`, a.body)
+			"allowed_roles":["public"],"cache":{"ttl":"1m30s"},"reads":["t"],"policies":"caller","writes":false}]`, a.body)
 	assert.Contains(t, a.body, "18446744073709551615")
 	one := s.ops(http.MethodGet, "/v1/ops/pipes/b", "")
 	assert.True(t, json.Valid([]byte(one.body)))

@@ -1,9 +1,9 @@
 package lineage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
@@ -15,8 +15,8 @@ const maxFunctions = 20_000
 // functionsQuery lists the functions of a server with what it says of each. Its
 // column has another name in newer versions.
 const functionsQuery = `SELECT name, toString(case_insensitive),
-multiIf(is_aggregate, 'aggregate', ifNull(COLUMNS('^(is_)?deterministic$'), 0) = 1, 'steady', '') FROM system.functions
-UNION ALL SELECT name, '', 'combinator' FROM system.aggregate_function_combinators
+multiIf(is_aggregate, 'aggregate', ifNull(COLUMNS('^(is_)?deterministic$'), 0) = 1, 'steady', ''), alias_to FROM system.functions
+UNION ALL SELECT name, '', 'combinator', '' FROM system.aggregate_function_combinators
 LIMIT 20001`
 
 // kind is what a server says of a function.
@@ -32,10 +32,16 @@ const (
 // Functions says of the functions of one server what their answers depend on. It
 // is immutable.
 type Functions struct {
-	byName map[string]kind
+	byName map[string]function
 	// anyCase are those whose names may be written in any case, in lower case.
-	anyCase     map[string]kind
+	anyCase     map[string]function
 	combinators []string
+}
+
+// function is one name of a function, and its first name; "" is this one.
+type function struct {
+	kind  kind
+	alias string
 }
 
 // Functions returns what the pool's server says of its functions.
@@ -49,16 +55,17 @@ func (l *Lineage) Functions(ctx context.Context, pool *clickhouse.Pool) (*Functi
 }
 
 func readFunctions(ctx context.Context, pool *clickhouse.Pool) (*Functions, error) {
-	f := &Functions{byName: map[string]kind{}, anyCase: map[string]kind{}}
-	err := pool.EachRow(ctx, functionsQuery, 3, func(row []string) error {
-		name, is := strings.Clone(row[0]), kind(row[2])
+	f := &Functions{byName: map[string]function{}, anyCase: map[string]function{}}
+	err := pool.EachRow(ctx, functionsQuery, 4, func(row []string) error {
+		name, is := strings.Clone(row[0]), function{kind(row[2]), strings.Clone(row[3])}
 		switch {
 		case len(f.byName) == maxFunctions:
 			return errTooMany
-		case is == combinator:
+		case is.kind == combinator:
 			f.combinators = append(f.combinators, name)
 			return nil
 		case row[1] == "1":
+			is.alias = cmp.Or(is.alias, name)
 			f.anyCase[strings.ToLower(name)] = is
 		}
 		f.byName[name] = is
@@ -76,33 +83,35 @@ func (f *Functions) Steady(name string) bool {
 	is, known := f.lookup(name)
 	switch {
 	case !known:
-		return syntax(name) || f.aggregates(name)
+		_, aggregates := f.Aggregate(name)
+		return aggregates || syntax(name)
 	case name == "arrayJoin":
 		return true // it is said to vary because it makes several rows of one
 	}
-	return is == steady || is == aggregate
+	return is.kind == steady || is.kind == aggregate
 }
 
-// Aggregates reports whether the name is that of an aggregate function, with
-// combinators behind it or without.
-func (f *Functions) Aggregates(name string) bool {
-	is, known := f.lookup(name)
-	return known && is == aggregate || !known && f.aggregates(name)
+// Aggregate returns the first name of the aggregate function that is called by
+// this one, without the combinators behind it; ok says that it is one.
+func (f *Functions) Aggregate(name string) (first string, ok bool) {
+	if is, known := f.lookup(name); known {
+		return cmp.Or(is.alias, name), is.kind == aggregate
+	}
+	for _, c := range f.combinators {
+		if base, behind := strings.CutSuffix(name, c); behind && c != "" && base != "" {
+			if first, ok = f.Aggregate(base); ok {
+				return first, true
+			}
+		}
+	}
+	return "", false
 }
 
-func (f *Functions) lookup(name string) (is kind, known bool) {
+func (f *Functions) lookup(name string) (is function, known bool) {
 	if is, known = f.byName[name]; !known {
 		is, known = f.anyCase[strings.ToLower(name)]
 	}
 	return is, known
-}
-
-// aggregates takes combinators off until an aggregate function is left.
-func (f *Functions) aggregates(name string) bool {
-	return slices.ContainsFunc(f.combinators, func(c string) bool {
-		base, ok := strings.CutSuffix(name, c)
-		return ok && c != "" && base != "" && f.Aggregates(base)
-	})
 }
 
 // syntax reports whether the name is one that ClickHouse's parser gives to what

@@ -41,6 +41,7 @@ export type ServerCode =
   | "method.not_allowed"
   | "origin.not_local"
   | "pipe.claim_missing"
+  | "pipe.not_allowed"
   | "pipe.parameter_invalid"
   | "pipe.parameter_missing"
   | "pipe.unknown"
