@@ -36,6 +36,8 @@ type service struct {
 	clickhouse *harness.ClickHouse
 	plan       topology.Plan
 	config     map[string]string
+	// bin is the folder of the processes that start.
+	bin string
 }
 
 // start makes a service without processes; config holds sections of config.json.
@@ -43,7 +45,7 @@ func start(t *testing.T, nodes int, config map[string]string) *service {
 	t.Helper()
 	s := &service{
 		t: t, nats: natstest.Start(t, natstest.Options{Nodes: nodes}), clickhouse: harness.StartClickHouse(t, binaries.Dir(t)),
-		plan: topology.Default(), config: config,
+		plan: topology.Default(), config: config, bin: binaries.Dir(t),
 	}
 	s.plan.Partitions, s.plan.Shards, s.plan.Replicas, s.plan.FileStore = 2, 4, nodes, 4<<30
 	require.NoError(t, topology.Apply(t.Context(), s.nats.JetStream(t), topology.Of(s.plan)))
@@ -60,7 +62,7 @@ func (s *service) process(name, roles string) *harness.Server {
 func (s *service) processBy(urls, name, roles string) *harness.Server {
 	s.t.Helper()
 	return harness.StartServer(s.t, harness.ServerOptions{
-		Bin: binaries.Dir(s.t), ClickHouse: s.clickhouse, Config: s.config, Env: []string{
+		Bin: s.bin, ClickHouse: s.clickhouse, Config: s.config, Env: []string{
 			"WH_INSTANCE_ID=" + name, "WH_ROLES=" + roles, "WH_MQ_BACKEND=nats", "WH_MQ_NATS_URLS=" + urls,
 			fmt.Sprint("WH_MQ_NATS_PARTITIONS=", s.plan.Partitions), fmt.Sprint("WH_MQ_NATS_SHARDS=", s.plan.Shards),
 			"WH_COORD_BACKEND=nats", "WH_DEDUPE_PEBBLE_SINGLE_REPLICA=true", "WH_STREAM_ID_KEY=0123456789abcdef0123456789abcdef",

@@ -97,6 +97,9 @@ func (s *Server) Begin(t testing.TB) {
 	s.Process = StartProcess(t, t.TempDir(), env, command[0], command[1:]...)
 }
 
+// Use is the folder whose wavehouse runs from the next Start on.
+func (s *Server) Use(bin string) { s.options.Bin = bin }
+
 // Start runs the server and waits until it listens.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
