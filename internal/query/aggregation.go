@@ -99,6 +99,9 @@ func (b *builder) arguments(clause string, a *Aggregation, f function) (args, on
 		return nil, nil, invalid(`%s: %s takes no "by"`, clause, a.Fn)
 	}
 	conditions, err := b.conditionsOf(clause+".where", a.Where, b.cols.lookup)
+	if b.during != nil {
+		conditions = append(conditions, *b.during)
+	}
 	b.judgedLater(conditions)
 	return args, append(only, texts(conditions)...), err
 }

@@ -41,7 +41,7 @@ func (b *builder) timeBucket() *Error {
 	if len(b.bucket.name) > maxNameLen {
 		return invalid("time_bucket: the alias is longer than %d bytes", maxNameLen)
 	}
-	if every.months == 0 && zone == time.UTC && !t.Fill {
+	if every.months == 0 && zone == time.UTC && !t.Fill && b.compared == nil {
 		b.bucket.sql = bucketSQL(col, every)
 	} else if err := b.calendarBucket(col, every, zone); err != nil {
 		return err
@@ -55,6 +55,12 @@ func (b *builder) calendarBucket(col column, every every, zone *time.Location) *
 	from, until := b.bucketTimes(col.name)
 	c := newCalendar(every, zone, from, until)
 	start := b.startSQL(col, c)
+	if b.compared != nil {
+		var err *Error
+		if start, err = b.earlierStart(col, c, start, zone); err != nil {
+			return err
+		}
+	}
 	if !b.doc.TimeBucket.Fill {
 		b.bucket.sql = instantSQL(start)
 		return nil
@@ -73,6 +79,9 @@ func (b *builder) bucketTimes(column string) (from, until int64) {
 	if p := b.period; p != nil && p.column.name == column {
 		if !p.since.IsZero() {
 			from = p.since.Unix()
+		}
+		if b.compared != nil {
+			from = b.compared.since.Unix()
 		}
 		if !p.until.IsZero() {
 			until = p.until.Unix() + 1

@@ -17,7 +17,7 @@ import (
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
 	b := newBuilder(doc, table, grant, o)
 	for _, step := range []func() *Error{
-		b.check, b.checkTotals, b.capRows, b.readPeriod, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order, b.filled,
+		b.check, b.checkTotals, b.capRows, b.readPeriod, b.readComparison, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order, b.filled,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -48,10 +48,13 @@ type builder struct {
 	values *values
 
 	selected []output
-	bucket   output   // of time_bucket; its sql is "" without one
-	period   *period  // of time_range; nil without one
-	fill     *filling // nil: empty buckets are no rows
-	shown    []string // names of outputs, where the statement has others
+	bucket   output      // of time_bucket; its sql is "" without one
+	period   *period     // of time_range; nil without one
+	fill     *filling    // nil: empty buckets are no rows
+	shown    []string    // names of outputs, where the statement has others
+	compared *comparison // nil: the time range is all there is
+	periods  condition   // of the rows of both periods, when there are two
+	during   *condition  // nil: what is compiled sees every row
 	where    []condition
 	ruled    bool // where begins with the row rule
 	judged   int  // conditions and groups of the caller's
@@ -135,13 +138,23 @@ func (b *builder) outputs() *Error {
 		return err
 	}
 	for i := range b.doc.Aggregations {
-		out, err := b.aggregation(fmt.Sprintf("aggregations[%d]", i), &b.doc.Aggregations[i])
-		if err != nil {
+		clause, a := fmt.Sprintf("aggregations[%d]", i), &b.doc.Aggregations[i]
+		if err := b.aggregated(clause, a); err != nil {
 			return err
 		}
-		b.selected = append(b.selected, out)
 	}
 	return b.distinctNames()
+}
+
+// aggregated adds an aggregation to the outputs, and behind it that of the period
+// it is compared with.
+func (b *builder) aggregated(clause string, a *Aggregation) *Error {
+	if b.compared != nil {
+		return b.twice(clause, a)
+	}
+	out, err := b.aggregation(clause, a)
+	b.selected = append(b.selected, out)
+	return err
 }
 
 func (b *builder) distinctNames() *Error {

@@ -128,3 +128,12 @@ func (c *calendar) index(start int64) int64 {
 	r := c.runs[max(sort.Search(len(c.runs), func(i int) bool { return c.runs[i].from > start })-1, 0)]
 	return r.base + (start-r.from+c.length-1)/c.length
 }
+
+// nth is the beginning of the bucket with an index.
+func (c *calendar) nth(index int64) int64 {
+	if c.length == 0 {
+		return c.starts[index]
+	}
+	r := c.runs[max(sort.Search(len(c.runs), func(i int) bool { return c.runs[i].base > index })-1, 0)]
+	return max(r.from, r.from-modulo(r.from+r.phase, c.length)+(index-r.base)*c.length)
+}

@@ -36,6 +36,9 @@ type Document struct {
 	Offset       Count         `json:"offset"`
 	TimeRange    *TimeRange    `json:"time_range"`
 	TimeBucket   *TimeBucket   `json:"time_bucket"`
+	// Compare is the earlier period that the time range is compared with:
+	// "previous", "previous_year" or how far it is before; "" is none.
+	Compare string `json:"compare"`
 	// Int64 is "number" (the default) or "string": how integers of 64 bits and
 	// more, and decimals, are written in a JSON answer.
 	Int64 string `json:"int64"`

@@ -53,7 +53,11 @@ func (b *builder) readPeriod() *Error {
 // timeRange adds since <= column < until to WHERE.
 func (b *builder) timeRange() *Error {
 	p := b.period
-	if p == nil {
+	switch {
+	case p == nil:
+		return nil
+	case b.compared != nil:
+		b.where = append(b.where, b.periods)
 		return nil
 	}
 	if r := b.doc.TimeRange; r.Since.given() {

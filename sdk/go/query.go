@@ -25,6 +25,9 @@ type Document struct {
 	Offset       int           `json:"offset,omitempty"`
 	TimeRange    *TimeRange    `json:"time_range,omitempty"`
 	TimeBucket   *TimeBucket   `json:"time_bucket,omitempty"`
+	// Compare is "previous", "previous_year" or how long before a period is, such as
+	// "1mo", over which each aggregation is computed as well.
+	Compare string `json:"compare,omitempty"`
 }
 
 // Aggregation is an aggregated output; Column is empty for the count of rows.

@@ -159,6 +159,15 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     });
   }
 
+  /**
+   * Computes each aggregation over an earlier period as well, as an output with
+   * `_previous` behind its name: `"previous"`, `"previous_year"`, or `"1mo"` before.
+   * After `select`, so that the outputs are known.
+   */
+  compare(earlier: string): QueryBuilder<R, S & { [K in keyof S as K extends string ? `${K}_previous` : never]?: S[K] }> {
+    return this.#with({ compare: earlier });
+  }
+
   orderBy(column: ColumnOf<R> | ColumnOf<S>, dir?: "asc" | "desc"): QueryBuilder<R, S> {
     const by: OrderBy = { column, ...(dir && { dir }) };
     return this.#with({ order_by: [...(this.document.order_by ?? []), by] });

@@ -101,6 +101,12 @@ export interface QueryDocument<C extends string = string> {
   time_range?: TimeRange<C>;
   time_bucket?: TimeBucket<C>;
   /**
+   * An earlier period over which each aggregation is computed as well, as an
+   * output with `_previous` behind its name: `"previous"`, `"previous_year"` or
+   * how long before, such as `"7d"` or `"1mo"`.
+   */
+  compare?: string;
+  /**
    * `"exact"` (the default): a number that JavaScript cannot hold is a bigint,
    * or a string when it has a fraction. `"string"`: every integer of 64 bits and
    * more, and every decimal, is a string. `"number"`: all are numbers, rounded.
@@ -133,6 +139,8 @@ type AggregationsOf<R, A> = A extends readonly { fn: string; column?: string }[]
   ? { [E in A[number] as AliasOf<E>]: Aggregated<E["fn"], E extends { column: infer C extends keyof R } ? R[C] : unknown> }
   : unknown;
 
+type PreviousOf<T> = { [K in keyof T as K extends string ? `${K}_previous` : never]: T[K] };
+
 type BucketOf<B> = B extends { alias: infer N extends string } ? { [K in N]: string } : B extends object ? { time_bucket: string } : unknown;
 
 /** The rows that a document D over rows R answers. */
@@ -141,6 +149,7 @@ export type ResultOf<R, D> = string extends keyof R
   : Shown<
       (D extends { select_all: true } ? R : D extends { columns: readonly (infer C)[] } ? Pick<R, C & keyof R> : unknown) &
         (D extends { aggregations: infer A } ? AggregationsOf<R, A> : unknown) &
+        (D extends { aggregations: infer A; compare: string } ? PreviousOf<AggregationsOf<R, A>> : unknown) &
         (D extends { time_bucket: infer B } ? BucketOf<B> : unknown)
     >;
 

@@ -16,7 +16,8 @@ export interface View {
 export function viewOf(document: QueryDocument, answer: Values[], keys: readonly string[] | undefined, overlaps: boolean): View {
   const grouped = document.aggregations !== undefined || document.group_by !== undefined || document.time_bucket !== undefined;
   // What days and months are in a zone is for the server to say.
-  if (overlaps || document.offset || document.time_range?.until !== undefined || document.time_bucket?.time_zone !== undefined || document.time_bucket?.fill) {
+  const { time_range: range, time_bucket: bucket, compare: compared } = document;
+  if (overlaps || document.offset || compared || range?.until !== undefined || bucket?.time_zone !== undefined || bucket?.fill) {
     return { rows: () => answer, take: () => false };
   }
   return grouped ? new GroupedView(document, answer) : new RowsView(document, answer, keys);
