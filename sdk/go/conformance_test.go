@@ -123,6 +123,10 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 		var found []n
 		found, failure = Query[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
 		rows = digits(found)
+	case "totals":
+		var found Totalled[n]
+		found, failure = QueryTotals[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
+		rows = append(digits(found.Rows), digits([]n{found.Totals})...)
 	case "pipe":
 		var found []n
 		found, failure = Pipe[n](t.Context(), cl, "p", nil)

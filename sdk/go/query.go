@@ -17,9 +17,11 @@ import (
 type Document struct {
 	Columns      []string      `json:"columns,omitempty"`
 	SelectAll    bool          `json:"select_all,omitempty"`
+	Distinct     bool          `json:"distinct,omitempty"`
 	Aggregations []Aggregation `json:"aggregations,omitempty"`
 	Filters      []Filter      `json:"filters,omitempty"`
 	GroupBy      []string      `json:"group_by,omitempty"`
+	Having       []Filter      `json:"having,omitempty"` // on aggregations and what is grouped by
 	OrderBy      []OrderBy     `json:"order_by,omitempty"`
 	Limit        int           `json:"limit,omitempty"`
 	Offset       int           `json:"offset,omitempty"`
@@ -30,12 +32,21 @@ type Document struct {
 	Compare string `json:"compare,omitempty"`
 }
 
-// Aggregation is an aggregated output; Column is empty for the count of rows.
+// Aggregation is an aggregated output; Column is empty for the count of rows and for
+// a ratio.
 type Aggregation struct {
 	Fn     string    `json:"fn"`
 	Column string    `json:"column,omitempty"`
+	By     string    `json:"by,omitempty"` // of arg_max and arg_min
 	Alias  string    `json:"alias,omitempty"`
 	Params []float64 `json:"params,omitempty"`
+	// Where are conditions on the rows that it sees.
+	Where []Filter `json:"where,omitempty"`
+	// Numerator and Denominator are those of a ratio, Scale what it is multiplied by;
+	// 0 is 1.
+	Numerator   *Aggregation `json:"numerator,omitempty"`
+	Denominator *Aggregation `json:"denominator,omitempty"`
+	Scale       float64      `json:"scale,omitempty"`
 }
 
 // Filter is a condition. Value is nil for is_null and is_not_null, a slice for in
@@ -80,6 +91,33 @@ type Snapshot[R any] struct {
 	Position string
 	// Exact says that no row can be in both.
 	Exact bool
+}
+
+// Totalled is the answer of a grouped query with the aggregations over all groups.
+type Totalled[R any] struct {
+	Rows []R `json:"rows"`
+	// Totals hold null for what is grouped by.
+	Totals R `json:"totals"`
+}
+
+// QueryTotals is Query that asks for the totals of a grouped query, too.
+func QueryTotals[R any](ctx context.Context, c *Client, table string, document Document) (Totalled[R], error) {
+	var t Totalled[R]
+	q, err := queryCall(table, struct {
+		Document
+		Totals bool `json:"totals"`
+	}{document, true}, "application/json")
+	if err != nil {
+		return t, err
+	}
+	body, _, err := c.do(ctx, q)
+	if err != nil {
+		return t, err
+	}
+	if err := decode(body, &t); err != nil {
+		return t, invalidResponse("its rows and totals do not decode", err)
+	}
+	return t, nil
 }
 
 // Query runs a document over a table and returns its rows. A query changes
@@ -192,7 +230,7 @@ func Pipe[R any](ctx context.Context, c *Client, name string, params any) ([]R, 
 	return rowsOf[R](body)
 }
 
-func queryCall(table string, document Document, accept string) (call, error) {
+func queryCall(table string, document any, accept string) (call, error) {
 	body, err := json.Marshal(document)
 	if err != nil {
 		return call{}, &Error{Code: CodeInvalidOption, Message: "the document has no JSON form", cause: err}

@@ -24,9 +24,10 @@ const documents = [
 ];
 examples.push(...documents.map((d) => `import type { QueryDocument } from "@wavehouse/sdk";\nexport const document: QueryDocument = ${d};\n`));
 
-// A block holds one document, or one a line; answers are arrays and no documents.
+// A block holds one document, or one a line; answers are arrays, rows with totals or
+// errors, and no documents.
 function objects(block) {
-  if (!block.startsWith("{")) {
+  if (!block.startsWith("{") || /^\{"(rows|code)":/.test(block)) {
     return [];
   }
   const lines = block.trim().split("\n");

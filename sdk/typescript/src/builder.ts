@@ -12,36 +12,64 @@ import type {
   TimeRange,
 } from "./document.js";
 import type { ExportFormat } from "./export.js";
-import type { QueryOptions } from "./query.js";
+import type { QueryOptions, Totalled } from "./query.js";
 import type { ColumnOf, Shown } from "./schema.js";
 
-/** An aggregation in a `select`, its name as a type. */
-export class Expression<F extends string, C extends string, N extends string> {
+type More = Omit<Aggregation, "fn" | "column" | "alias">;
+
+/** An aggregation in a `select`, its name as a type; U are other columns that it uses. */
+export class Expression<F extends string, C extends string, N extends string, U extends string = never> {
   readonly fn: F;
   readonly column: C;
   readonly name: N;
-  readonly params: readonly number[] | undefined;
+  readonly more: More;
+  declare readonly uses: U;
 
   /** @internal */
-  constructor(fn: F, column: C, name: N, params?: readonly number[]) {
+  constructor(fn: F, column: C, name: N, more: More = {}) {
     this.fn = fn;
     this.column = column;
     this.name = name;
-    this.params = params;
+    this.more = more;
   }
 
   /** The same under another name. */
-  as<const M extends string>(name: M): Expression<F, C, M> {
-    return new Expression(this.fn, this.column, name, this.params);
+  as<const M extends string>(name: M): Expression<F, C, M, U> {
+    return new Expression(this.fn, this.column, name, this.more);
+  }
+
+  /** The same over the rows that meet one more condition. */
+  where<const D extends string>(column: D, op: FilterOp, value?: unknown): Expression<F, C, N, U | D> {
+    return this.filter({ column, op, ...(value !== undefined && { value }) });
+  }
+
+  /** The same over the rows that meet more conditions, as a document has them. */
+  filter<const D extends string>(...filters: Filter<D>[]): Expression<F, C, N, U | D> {
+    return new Expression(this.fn, this.column, this.name, { ...this.more, where: [...(this.more.where ?? []), ...filters] });
   }
 }
 
-type Of<F extends string, C extends string> = Expression<F, C, `${F}_${C}`>;
+type Of<F extends string, C extends string, U extends string = never> = Expression<F, C, `${F}_${C}`, U>;
+
+/** What a document says of an expression. */
+function partOf({ fn, column, more }: Expression<string, string, string, string>): Aggregation {
+  return { fn, ...(column !== "*" && { column }), ...more };
+}
 
 const over =
   <F extends AggregationFn>(fn: F) =>
   <const C extends string>(column: C): Of<F, C> =>
     new Expression(fn, column, `${fn}_${column}`);
+
+const sized =
+  <F extends AggregationFn>(fn: F) =>
+  <const C extends string>(column: C, size?: number): Of<F, C> =>
+    new Expression(fn, column, `${fn}_${column}`, size === undefined ? {} : { params: [size] });
+
+const decided =
+  <F extends AggregationFn>(fn: F) =>
+  <const C extends string, const B extends string>(column: C, by: B): Of<F, C, B> =>
+    new Expression(fn, column, `${fn}_${column}`, { by });
 
 /** Rows, or with a column those where it is not null. */
 export function count(): Expression<"count", "*", "count">;
@@ -59,22 +87,43 @@ export const avg = over("avg");
 export const min = over("min");
 export const max = over("max");
 export const any = over("any");
+export const anyLast = over("any_last");
+/** The value of `column` in the row where `by` is greatest. */
+export const argMax = decided("arg_max");
+/** The value of `column` in the row where `by` is least. */
+export const argMin = decided("arg_min");
+/** The most frequent values, 10 without a size. */
+export const topK = sized("top_k");
+/** Values, 100 at most without a size. */
+export const groupArray = sized("group_array");
+/** Different values, 100 at most without a size. */
+export const groupUniqArray = sized("group_uniq_array");
+/** How many values lie between bounds that the server chooses, of 10 bins without a size. */
+export const histogram = sized("histogram");
+/** One aggregation divided by another, times `scale`; null where the other is zero. */
+export const ratio = <C extends string, U extends string, D extends string, V extends string>(
+  numerator: Expression<string, C, string, U>,
+  denominator: Expression<string, D, string, V>,
+  scale?: number,
+): Expression<"ratio", "*", "ratio", Exclude<C | U | D | V, "*">> =>
+  new Expression("ratio", "*", "ratio", { numerator: partOf(numerator), denominator: partOf(denominator), ...(scale !== undefined && { scale }) });
 export const median = over("median");
 /** The value that the share `level` (0 to 1) of the rows does not exceed. */
 export const quantile = <const C extends string>(column: C, level: number): Of<"quantile", C> =>
-  new Expression("quantile", column, `quantile_${column}`, [level]);
+  new Expression("quantile", column, `quantile_${column}`, { params: [level] });
 export const quantiles = <const C extends string>(column: C, levels: readonly number[]): Of<"quantiles", C> =>
-  new Expression("quantiles", column, `quantiles_${column}`, levels);
+  new Expression("quantiles", column, `quantiles_${column}`, { params: levels });
 
-type Item<R> = ColumnOf<R> | Expression<string, ColumnOf<R> | "*", string>;
+type Item<R> = ColumnOf<R> | Expression<string, ColumnOf<R> | "*", string, ColumnOf<R>>;
 
 type Picked<R, S extends readonly unknown[]> = Pick<R, Extract<S[number], ColumnOf<R>>> & {
-  [E in Extract<S[number], Expression<string, string, string>> as E["name"]]: Aggregated<E["fn"], E["column"] extends keyof R ? R[E["column"]] : unknown>;
+  [E in Extract<S[number], Expression<string, string, string, string>> as E["name"]]: Aggregated<E["fn"], E["column"] extends keyof R ? R[E["column"]] : unknown>;
 };
 
 /** Runs what a builder describes; the client is one. */
 export interface Runner {
   run<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<T[]>;
+  totals<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<Totalled<T>>;
   export(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<unknown>;
   lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined>;
 }
@@ -104,16 +153,27 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
   select<const I extends readonly Item<R>[]>(...items: I): QueryBuilder<R, S & Picked<R, I>> {
     const columns = items.filter((item) => typeof item === "string");
     const aggregations = items.flatMap((item): Aggregation[] => {
-      if (!(item instanceof Expression)) {
-        return [];
-      }
-      const { fn, column, name, params } = item;
-      return [{ fn, ...(column === "*" ? {} : { column }), alias: name, ...(params && { params }) }];
+      return item instanceof Expression ? [{ ...partOf(item), alias: item.name }] : [];
     });
     return this.#with({
       ...(columns.length > 0 && { columns: [...(this.document.columns ?? []), ...columns] }),
       ...(aggregations.length > 0 && { aggregations: [...(this.document.aggregations ?? []), ...aggregations] }),
     });
+  }
+
+  /** Answers equal rows once; not in a query that groups or aggregates. */
+  distinct(): QueryBuilder<R, S> {
+    return this.#with({ distinct: true });
+  }
+
+  /** Adds a condition on an aggregation, by its name, or on what is grouped by. */
+  having<const C extends ColumnOf<R> | ColumnOf<S>, const O extends FilterOp>(
+    column: C,
+    op: O,
+    ...value: FilterValue<C extends keyof S ? NonNullable<S[C]> : C extends keyof R ? R[C] : unknown, O>
+  ): QueryBuilder<R, S> {
+    const filter: Filter = { column, op, ...(value.length > 0 && { value: value[0] }) };
+    return this.#with({ having: [...(this.document.having ?? []), filter] });
   }
 
   /** Reads every column that the caller may read. */
@@ -188,6 +248,11 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
   /** Asks the server for the rows. */
   rows(options: QueryOptions = {}): Promise<Shown<S>[]> {
     return this.#runner.run<Shown<S>>(this.table, this.document, options);
+  }
+
+  /** Asks for the rows, and for the aggregations over all groups. */
+  withTotals(options: QueryOptions = {}): Promise<Totalled<Shown<S>>> {
+    return this.#runner.totals<Shown<S>>(this.table, { ...this.document, totals: true }, options);
   }
 
   /** The rows as they arrive, without holding all of them. */

@@ -52,6 +52,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
     return new QueryBuilder(
       {
         run: (t, document, options) => this.#queries.rows(t, document, options),
+        totals: (t, document, options) => this.#queries.totals(t, document, options),
         export: (t, document, format, options) => this.#export(t, document, format, options),
         lines: (t, document, options) => this.#lines(t, document, options),
       },

@@ -43,17 +43,41 @@ export type AggregationFn =
   | "min"
   | "max"
   | "any"
+  | "any_last"
+  | "arg_max"
+  | "arg_min"
   | "median"
   | "quantile"
-  | "quantiles";
+  | "quantiles"
+  | "top_k"
+  | "group_array"
+  | "group_uniq_array"
+  | "histogram"
+  | "ratio";
 
 export interface Aggregation<C extends string = string> {
   fn: AggregationFn | (string & {});
-  /** Absent, or `"*"`, for the `count` of rows; every other function needs one. */
+  /** Absent, or `"*"`, for the `count` of rows and for a ratio; every other function needs one. */
   column?: C | "*";
+  /** Of `arg_max` and `arg_min`: the column whose greatest, or least, value decides. */
+  by?: C;
   alias?: string;
   /** Parameters of the function, such as the level of a quantile. */
   params?: readonly number[];
+  /** Conditions on the rows that this aggregation sees. */
+  where?: readonly Filter<C>[];
+  /** Of a ratio. */
+  numerator?: Aggregation<C>;
+  denominator?: Aggregation<C>;
+  /** What a ratio is multiplied by. */
+  scale?: number;
+}
+
+/** A bin of a histogram; its count is an estimate. */
+export interface Bin {
+  lower: number;
+  upper: number;
+  count: number;
 }
 
 export interface OrderBy {
@@ -92,9 +116,15 @@ export type Int64 = "exact" | "string" | "number";
 export interface QueryDocument<C extends string = string> {
   columns?: readonly C[];
   select_all?: boolean;
+  /** Equal rows once; not in a query that groups or aggregates. */
+  distinct?: boolean;
   aggregations?: readonly Aggregation<C>[];
   filters?: readonly Filter<C>[];
   group_by?: readonly string[];
+  /** Conditions on aggregations, by their alias, and on what is grouped by. */
+  having?: readonly Filter[];
+  /** The aggregations over all groups as well; see `withTotals` of a query. */
+  totals?: boolean;
   order_by?: readonly OrderBy[];
   limit?: number;
   offset?: number;
@@ -119,6 +149,12 @@ export type Aggregated<F extends string, V> = F extends "count" | "count_distinc
   ? number
   : F extends "min" | "max" | "any"
     ? V
+    : F extends "any_last" | "arg_max" | "arg_min"
+      ? V | null
+    : F extends "top_k" | "group_array" | "group_uniq_array"
+      ? NonNullable<V>[]
+    : F extends "histogram"
+      ? Bin[]
     : F extends "sum"
       ? Extract<V, number | bigint | string> | (unknown extends V ? number : never)
       : F extends "quantiles"
@@ -152,6 +188,9 @@ export type ResultOf<R, D> = string extends keyof R
         (D extends { aggregations: infer A; compare: string } ? PreviousOf<AggregationsOf<R, A>> : unknown) &
         (D extends { time_bucket: infer B } ? BucketOf<B> : unknown)
     >;
+
+/** What totals hold of rows S: what is grouped by is null. */
+export type TotalsOf<S> = { [K in keyof S]: S[K] | null };
 
 /** A document whose columns are those of R. */
 export type DocumentOver<R> = QueryDocument<ColumnOf<R>>;

@@ -1,23 +1,32 @@
 export type { Batcher, BatcherOptions, Drop, DropReason, Leftover } from "./batcher.js";
 export {
   any,
+  anyLast,
+  argMax,
+  argMin,
   avg,
   count,
   countDistinct,
   type Expression,
+  groupArray,
+  groupUniqArray,
+  histogram,
   max,
   median,
   min,
   quantile,
   quantiles,
   type QueryBuilder,
+  ratio,
   sum,
+  topK,
   uniq,
 } from "./builder.js";
 export { WaveHouse } from "./client.js";
 export type {
   Aggregation,
   AggregationFn,
+  Bin,
   DocumentOver,
   Filter,
   FilterOp,
@@ -27,6 +36,7 @@ export type {
   ResultOf,
   TimeBucket,
   TimeRange,
+  TotalsOf,
 } from "./document.js";
 export { type ErrorCode, InsertError, WaveHouseError } from "./errors.js";
 export type { ExportFormat } from "./export.js";
@@ -35,6 +45,6 @@ export type { LiveOptions, LiveState, LiveStatus } from "./live.js";
 export type { LiveQuery } from "./livequery.js";
 export type { Clock, Fetch, HeaderSource, Token, WaveHouseOptions } from "./options.js";
 export type { PipeOptions } from "./pipe.js";
-export type { QueryOptions, Snapshot } from "./query.js";
+export type { QueryOptions, Snapshot, Totalled } from "./query.js";
 export type { AnyDatabase, DatabaseTypes, PipeTypes, Row, TableTypes } from "./schema.js";
 export type { EndEvent, GapEvent, RowEvent, StreamEvent, StreamOptions } from "./stream.js";

@@ -1,10 +1,17 @@
-import type { QueryDocument } from "./document.js";
+import type { QueryDocument, TotalsOf } from "./document.js";
 import { parseExact } from "./json.js";
 import { stringify } from "./rows.js";
 import { type Call, invalidResponse, jsonBy, type Transport } from "./transport.js";
 
 export interface QueryOptions {
   signal?: AbortSignal | undefined;
+}
+
+/** Rows, and the aggregations over all groups. */
+export interface Totalled<T> {
+  rows: T[];
+  /** What is grouped by is null. */
+  totals: TotalsOf<T>;
 }
 
 /** Rows, and where in the table's stream they end. */
@@ -34,10 +41,12 @@ export function parserOf({ int64 }: QueryDocument): (text: string) => unknown {
 }
 
 function rowsOf<T>(body: unknown): T[] {
-  if (!Array.isArray(body)) {
+  // With totals the rows are one part of an object.
+  const rows = Array.isArray(body) ? body : (body as { rows?: unknown } | null)?.rows;
+  if (!Array.isArray(rows)) {
     throw invalidResponse("a query answers an array of rows", undefined);
   }
-  return body as T[];
+  return rows as T[];
 }
 
 /** Answers that are kept to be used again when the server says that they still hold. */
@@ -53,7 +62,20 @@ export class Queries {
     this.#transport = transport;
   }
 
-  async rows<T>(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<T[]> {
+  async rows<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<T[]> {
+    return rowsOf<T>(await this.#ask(table, document, options));
+  }
+
+  async totals<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<Totalled<T>> {
+    const body = await this.#ask(table, document, options);
+    const totals = (body as Partial<Totalled<T>> | null)?.totals;
+    if (totals === undefined) {
+      throw invalidResponse("it carries no totals; does the server know them?", undefined);
+    }
+    return { rows: rowsOf<T>(body), totals };
+  }
+
+  async #ask(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<unknown> {
     const call = callOf(table, document, "application/json");
     const key = `${table}\n${call.body as string}`;
     const kept = this.#kept.get(key);
@@ -68,7 +90,7 @@ export class Queries {
       throw invalidResponse("304 to a question without an ETag", response);
     }
     this.#keep(key, response.headers.get("etag"), text);
-    return rowsOf<T>(await jsonBy(parserOf(document))(new Response(text)));
+    return jsonBy(parserOf(document))(new Response(text));
   }
 
   async snapshot<T>(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<Snapshot<T>> {

@@ -124,12 +124,12 @@ export class FakeWaveHouse {
   }
 
   #query(table: string, document: QueryDocument, position: boolean, accept: string): Response {
-    const rows = evaluate(document, this.rows(table));
+    const { rows, totals } = evaluate(document, this.rows(table));
     const more = position ? { "X-Stream-Position": String(this.#last), "X-Stream-Join": "exact" } : {};
     if (accept.includes("ndjson")) {
       return new Response(rows.map((row) => `${print(row)}\n`).join(""), { headers: { "Content-Type": accept, ...more } });
     }
-    return json(rows, 200, more);
+    return json(totals ? { rows, totals } : rows, 200, more);
   }
 
   #stream(table: string, from: string | undefined, signal: AbortSignal | undefined): Response {
@@ -182,8 +182,8 @@ function print(value: unknown): string {
 }
 
 /** The answer of a document over rows. */
-function evaluate(document: QueryDocument, all: Values[]): Values[] {
-  const { columns = [], aggregations, filters = [], group_by = [], order_by = [], time_bucket: bucket, time_range: range } = document;
+function evaluate(document: QueryDocument, all: Values[]): { rows: Values[]; totals?: Values } {
+  const { columns = [], aggregations, filters = [], having = [], group_by = [], order_by = [], time_bucket: bucket, time_range: range } = document;
   const since = bound(range?.since);
   const until = bound(range?.until);
   const rows = all.filter((row) => {
@@ -195,7 +195,8 @@ function evaluate(document: QueryDocument, all: Values[]): Values[] {
     const picked: Values = document.select_all ? { ...row } : Object.fromEntries(columns.map((c) => [c, row[c] ?? null]));
     return bucket === undefined ? picked : { ...picked, [name]: startOf(String(row[bucket.column]), bucket.every) };
   });
-  let answer = shown;
+  let answer = document.distinct ? uniques(shown) : shown;
+  let totals: Values | undefined;
   if (aggregations !== undefined) {
     const groups = new Map<string, { first: Values; rows: Values[] }>();
     rows.forEach((row, i) => {
@@ -207,10 +208,18 @@ function evaluate(document: QueryDocument, all: Values[]): Values[] {
     if (groups.size === 0 && group_by.length === 0 && bucket === undefined) {
       groups.set("", { first: {}, rows: [] });
     }
-    answer = [...groups.values()].map(({ first, rows: members }) => ({
+    const over = (first: Values, members: Values[]): Values => ({
       ...first,
       ...Object.fromEntries(aggregations.map((a) => [a.alias ?? nameOf(a), aggregate(a, members)])),
-    }));
+    });
+    const kept = [...groups.values()]
+      .map((group) => ({ ...group, shown: over(group.first, group.rows) }))
+      .filter(({ rows: [one], shown: row }) => having.every((f) => meets(f, { ...one, ...row })));
+    answer = kept.map((group) => group.shown);
+    if (document.totals) {
+      const names = [...columns, ...(bucket === undefined ? [] : [name])];
+      totals = over(Object.fromEntries(names.map((n) => [n, null])), kept.flatMap((group) => group.rows));
+    }
   }
   answer.sort((a, b) => {
     for (const { column, dir } of order_by) {
@@ -222,14 +231,23 @@ function evaluate(document: QueryDocument, all: Values[]): Values[] {
     return 0;
   });
   const from = document.offset ?? 0;
-  return answer.slice(from, from + (document.limit ?? 10_000));
+  return { rows: answer.slice(from, from + (document.limit ?? 10_000)), ...(totals && { totals }) };
+}
+
+function uniques<T>(values: T[]): T[] {
+  return [...new Map(values.map((v) => [print(v), v])).values()];
 }
 
 function nameOf({ fn, column }: Aggregation): string {
   return column === undefined || column === "*" ? fn : `${fn}_${column}`;
 }
 
-function aggregate({ fn, column, params }: Aggregation, rows: Values[]): unknown {
+function aggregate({ fn, column, params, by = "", where = [], numerator, denominator, scale = 1 }: Aggregation, all: Values[]): unknown {
+  if (fn === "ratio" && numerator && denominator) {
+    const below = Number(aggregate(denominator, all));
+    return below === 0 ? null : (Number(aggregate(numerator, all)) * scale) / below;
+  }
+  const rows = all.filter((row) => where.every((f) => meets(f, row)));
   const values = column === undefined || column === "*" ? rows.map(() => 1) : rows.map((row) => row[column]).filter((v) => v !== null && v !== undefined);
   const numbers = values.map(Number).sort((a, b) => a - b);
   const level = (q: number) => numbers[Math.min(numbers.length - 1, Math.floor(q * numbers.length))] ?? null;
@@ -248,6 +266,22 @@ function aggregate({ fn, column, params }: Aggregation, rows: Values[]): unknown
       return values.length === 0 ? null : values.reduce((a, b) => ((fn === "min") === compare(b, a) < 0 ? b : a));
     case "any":
       return values[0] ?? null;
+    case "any_last":
+      return values.at(-1) ?? null;
+    case "arg_max":
+    case "arg_min": {
+      const decided = rows.filter((row) => (row[column as string] ?? null) !== null && (row[by] ?? null) !== null);
+      return decided.reduce((a, b) => ((fn === "arg_min") === compare(b[by], a[by]) < 0 ? b : a), decided[0] ?? {})[column as string] ?? null;
+    }
+    case "group_array":
+      return values.slice(0, params?.[0] ?? 100);
+    case "group_uniq_array":
+      return uniques(values).slice(0, params?.[0] ?? 100);
+    case "top_k": {
+      const counts = new Map<string, number>();
+      values.forEach((v) => counts.set(print(v), (counts.get(print(v)) ?? 0) + 1));
+      return uniques(values).sort((a, b) => (counts.get(print(b)) ?? 0) - (counts.get(print(a)) ?? 0)).slice(0, params?.[0] ?? 10);
+    }
     case "median":
       return level(0.5);
     case "quantile":

@@ -15,6 +15,11 @@ export interface View {
  */
 export function viewOf(document: QueryDocument, answer: Values[], keys: readonly string[] | undefined, overlaps: boolean): View {
   const grouped = document.aggregations !== undefined || document.group_by !== undefined || document.time_bucket !== undefined;
+  // What only some rows of a group count for is for the server to say, as is what of it all is left out.
+  const parts = document.aggregations?.some(({ where, by, numerator }) => where || by || numerator);
+  if (parts || document.having || document.distinct || document.totals) {
+    return { rows: () => answer, take: () => false };
+  }
   // What days and months are in a zone is for the server to say.
   const { time_range: range, time_bucket: bucket, compare: compared } = document;
   if (overlaps || document.offset || compared || range?.until !== undefined || bucket?.time_zone !== undefined || bucket?.fill) {

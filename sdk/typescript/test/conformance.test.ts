@@ -9,7 +9,7 @@ import { FakeClock, reset, sse, Stub, type Answer } from "./stub.js";
 
 interface Case {
   name: string;
-  call: "query" | "insert" | "stream" | "pipe";
+  call: "query" | "totals" | "insert" | "stream" | "pipe";
   rows?: object[];
   key?: string;
   answers?: ("lost" | { status: number; headers?: Record<string, string>; body?: unknown; text?: string })[];
@@ -55,6 +55,11 @@ async function outcome(c: Case, stub: Stub, clock: FakeClock) {
       case "query":
         seen.rows = (await client.query<{ n: unknown }>("t", { columns: ["n"] })).map(({ n }) => String(n));
         break;
+      case "totals": {
+        const answer = await client.from("t").select("n").withTotals();
+        seen.rows = [...answer.rows, answer.totals].map(({ n }) => String(n));
+        break;
+      }
       case "pipe":
         seen.rows = (await client.pipe("p", {})).map((row) => String(row["n"]));
         break;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { avg, count, countDistinct, max, median, min, quantiles, sum, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
+import { anyLast, argMax, argMin, avg, count, countDistinct, groupArray, groupUniqArray, max, median, min, quantiles, ratio, sum, topK, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
 import { WaveHouseOps } from "@wavehouse/sdk/ops";
 import { FakeWaveHouse } from "@wavehouse/sdk/testing";
 
@@ -32,6 +32,16 @@ test("the double answers queries as a server does", async () => {
   assert.deepEqual(await client.from("t").select(median("n"), quantiles("n", [0])).where("n", "lt", 5).where("page", "is_not_null"), [{ median_n: 4, quantiles_n: [1] }]);
   assert.deepEqual(await client.from("t").select("page").where("page", "like", "_%").where("page", "neq", "b").where("n", "gte", 2), [{ page: "a" }]);
   assert.deepEqual(await client.query("none", { aggregations: [{ fn: "count" }] }), [{ count: 0 }]);
+  assert.deepEqual(
+    await client.from("t").select("page", argMax("n", "at"), argMin("n", "at"), anyLast("n"), groupArray("n", 1), groupUniqArray("page"), topK("page"),
+      count().where("n", "gt", 1).as("more"), ratio(count().where("n", "gt", 1), count(), 100)).groupBy("page").having("more", "gt", 0).orderBy("page"),
+    [
+      { page: "a", arg_max_n: 4, arg_min_n: 1, any_last_n: 4, group_array_n: [1], group_uniq_array_page: ["a"], top_k_page: ["a"], more: 1, ratio: 50 },
+      { page: "b", arg_max_n: 9007199254740993n, arg_min_n: 9007199254740993n, any_last_n: 9007199254740993n, group_array_n: [9007199254740993n], group_uniq_array_page: ["b"], top_k_page: ["b"], more: 1, ratio: 100 },
+    ],
+  );
+  assert.deepEqual(await client.from("t").select("page").distinct().where("page", "is_not_null").orderBy("page"), [{ page: "a" }, { page: "b" }]);
+  assert.deepEqual(await client.from("t").select("page", count()).groupBy("page").having("count", "gt", 1).withTotals(), { rows: [{ page: "a", count: 2 }], totals: { page: null, count: 2 } });
   const lines = [];
   for await (const row of client.from("t").select("page").where("page", "not_in", ["a"]).stream()) {
     lines.push(row);

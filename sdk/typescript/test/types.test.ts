@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { avg, count, max, sum, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
+import { argMax, avg, count, histogram, max, ratio, sum, topK, type Bin, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
 
 import { json, Stub } from "./stub.js";
 
@@ -64,6 +64,40 @@ test("what a document selects is what its rows hold", async (t) => {
   same<typeof top, { origin: string; n: number }[]>(true);
   same<ReturnType<typeof wh.stream<"clicks">>, AsyncGenerator<StreamEvent<{ page: string }>, void, undefined>>(true);
   await wh.insert("clicks", []);
+
+  const grouped = wh.from("flights")
+    .select("origin", argMax("delay", "at").as("last"), topK("tags", 3), histogram("delay"), count().where("delay", "gt", 10).as("late"),
+      ratio(count().where("delay", "gt", 10), count("delay"), 100).as("percent"))
+    .groupBy("origin")
+    .having("late", "gte", 2)
+    .having("origin", "in", ["FRA"]);
+  type Grouped = { origin: string; last: number | null; top_k_tags: string[][]; histogram_delay: Bin[]; late: number; percent: number | null };
+  const listed = await grouped;
+  same<typeof listed, Grouped[]>(true);
+  const totalled = () => grouped.withTotals();
+  same<Awaited<ReturnType<typeof totalled>>["totals"], { [K in keyof Grouped]: Grouped[K] | null }>(true);
+  assert.deepEqual(JSON.parse(stub.received.at(-1)?.body ?? ""), {
+    columns: ["origin"],
+    aggregations: [
+      { fn: "arg_max", column: "delay", by: "at", alias: "last" }, { fn: "top_k", column: "tags", params: [3], alias: "top_k_tags" },
+      { fn: "histogram", column: "delay", alias: "histogram_delay" },
+      { fn: "count", where: [{ column: "delay", op: "gt", value: 10 }], alias: "late" },
+      {
+        fn: "ratio", alias: "percent", scale: 100, numerator: { fn: "count", where: [{ column: "delay", op: "gt", value: 10 }] },
+        denominator: { fn: "count", column: "delay" },
+      },
+    ],
+    group_by: ["origin"],
+    having: [{ column: "late", op: "gte", value: 2 }, { column: "origin", op: "in", value: ["FRA"] }],
+  });
+  // @ts-expect-error there is no such column to decide
+  wh.from("flights").select(argMax("delay", "nope"));
+  // @ts-expect-error nor to filter by
+  wh.from("flights").select(count().where("nope", "eq", 1));
+  // @ts-expect-error nor in a ratio
+  wh.from("flights").select(ratio(count("nope"), count()));
+  // @ts-expect-error an aggregation that is not selected has no groups to leave out
+  wh.from("flights").select("origin", count()).having("late", "gt", 1);
 
   // A builder leaves what it was made from as it is.
   const base = wh.from("clicks").select("page");
