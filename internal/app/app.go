@@ -254,7 +254,7 @@ func newHTTPServer(addr string, handler http.Handler, logger *slog.Logger) *http
 			MaxReceiveBufferPerConnection: 128 << 10, MaxReceiveBufferPerStream: 64 << 10, WriteByteTimeout: 35 * time.Second,
 			MaxConcurrentStreams: 250,
 		},
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: 64 << 10,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 120 * time.Second, MaxHeaderBytes: api.MaxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }

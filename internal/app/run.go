@@ -110,7 +110,7 @@ func (a *App) listen(ctx context.Context) ([]net.Listener, error) {
 }
 
 func serve(server *http.Server, listener net.Listener) error {
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(unparsedListener{listener}); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

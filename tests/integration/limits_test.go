@@ -1,8 +1,11 @@
 package integration
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -94,4 +97,37 @@ func TestQueryBodyOverTheLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, pagesTable)
 	refused(t, s.query("pages", `{"select_all":true}`+strings.Repeat(" ", 1<<20)), http.StatusRequestEntityTooLarge, "body.too_large")
+}
+
+// What is refused before any route is found is answered like everything else.
+func TestRequestsThatCannotBeReadAreAnsweredInJSON(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{})
+	for _, size := range []int{80 << 10, 300 << 10} {
+		a := s.do(http.MethodGet, "/v1/health", "", "X-Long", strings.Repeat("x", size))
+		p := refused(t, a, http.StatusRequestHeaderFieldsTooLarge, "request.headers_too_large")
+		assert.Contains(t, p.Error, "64 KiB")
+	}
+	require.Equal(t, http.StatusOK, s.do(http.MethodGet, "/v1/health", "", "X-Long", strings.Repeat("x", 60<<10)).status)
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"no host":          {"GET /livez HTTP/1.1\r\n\r\n", http.StatusBadRequest},
+		"no HTTP":          {"hello, world\r\n\r\n", http.StatusBadRequest},
+		"of a later time":  {"GET /livez HTTP/3.0\r\nHost: a\r\n\r\n", http.StatusHTTPVersionNotSupported},
+		"another encoding": {"POST /v1/ingest HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: rot13\r\n\r\n", http.StatusNotImplemented},
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		require.NoError(t, err)
+		_, err = conn.Write([]byte(c.request))
+		require.NoError(t, err)
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, name)
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err, name)
+		require.NoError(t, response.Body.Close())
+		require.NoError(t, conn.Close())
+		refused(t, answer{response.StatusCode, response.Header, string(text)}, c.status, "request.malformed")
+	}
 }
