@@ -26,4 +26,7 @@ func TestAMissingSettingsDirectoryIsNamed(t *testing.T) {
 	assert.Contains(t, talk, `settings.dir "`+nowhere+`" (WH_SETTINGS_DIR): settings refused`)
 	_, talk, _ = command(t, []string{data}, "serve", "--settings.dir", nowhere)
 	assert.Contains(t, talk, `settings.dir "`+nowhere+`" (flag for settings.dir): settings refused`)
+	out, talk, _ := command(t, []string{"WH_SETTINGS_DIR=" + nowhere}, "validate")
+	assert.Equal(t, "settings directory: error: "+nowhere+" cannot be read: no such file or directory\n", out)
+	assert.Contains(t, talk, "not valid: "+nowhere+" (WH_SETTINGS_DIR)\n")
 }

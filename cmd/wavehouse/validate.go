@@ -42,6 +42,9 @@ passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
 			return err
 		}
 		o := validateOptions{dir: dir, asJSON: *asJSON, show: *show, against: *against}
+		if len(args) == 0 {
+			o.named = " (WH_SETTINGS_DIR)"
+		}
 		if cmd.Flags().Changed("tenant") {
 			if o.tenant, err = tenant.Parse(*only); err != nil {
 				return &usageError{fmt.Errorf("--tenant: %w", err)}
@@ -54,6 +57,7 @@ passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
 
 type validateOptions struct {
 	dir, against string
+	named        string    // by what, where it is not the argument
 	tenant       tenant.ID // "" is all of them
 	asJSON, show bool
 }
@@ -166,7 +170,7 @@ func printReport(t *terminal, report settings.Report, o validateOptions, checked
 	case !checked:
 		verdict = t.yellow("not checked in full:")
 	}
-	t.sayf("%s %s", verdict, o.dir)
+	t.sayf("%s %s%s", verdict, o.dir, o.named)
 	return nil
 }
 

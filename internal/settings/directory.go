@@ -120,7 +120,7 @@ func (d directory) root() reading {
 	r := reading{shape: d.shape, states: map[tenant.ID]state{}}
 	entries, err := list(d.path, maxFolders)
 	if err != nil {
-		r.faults = []Finding{{Severity: SeverityError, Message: err.Error()}}
+		r.faults = []Finding{{Severity: SeverityError, Message: printable(d.path) + " " + err.Error()}}
 		return r
 	}
 	if r.shape == ShapeUnknown {

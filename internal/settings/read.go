@@ -59,7 +59,7 @@ func readOnce(dir string) content {
 	entries, err := list(dir, maxEntries)
 	if err != nil {
 		c.absent = errors.Is(err, fs.ErrNotExist) && !exists(dir)
-		c.fault("", err.Error())
+		c.fault("", printable(dir)+" "+err.Error())
 		return c
 	}
 	c.shape = shapeOf(entries)

@@ -34,11 +34,11 @@ func TestFindingsAboutTheRoot(t *testing.T) {
 			require.NoError(t, os.Symlink("birch/roles.json", filepath.Join(dir, "elm")))
 		}, "elm: error: unexpected entry", false},
 		"no directory": {func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) },
-			"settings directory: error: cannot be read: no such file or directory", false},
+			"/settings cannot be read: no such file or directory", false},
 		"a file in its place": {func(t *testing.T, dir string) {
 			require.NoError(t, os.RemoveAll(dir))
 			put(t, dir, "{}")
-		}, "settings directory: error: cannot be read: not a directory", false},
+		}, "/settings cannot be read: not a directory", false},
 		"flat now": {func(t *testing.T, dir string) {
 			require.NoError(t, os.RemoveAll(dir))
 			require.NoError(t, os.Mkdir(dir, 0o750))

@@ -354,7 +354,7 @@ func TestDirectoriesThatCannotBeRead(t *testing.T) {
 	for _, dir := range []string{"/nowhere/at/all", file, ""} {
 		r := Validate(dir)
 		require.Len(t, errorsOf(r.Findings), 1, dir)
-		assert.Contains(t, errorsOf(r.Findings)[0], "settings directory: error: cannot be read", dir)
+		assert.Contains(t, errorsOf(r.Findings)[0], "settings directory: error: "+dir+" cannot be read", dir)
 		assert.Equal(t, ShapeUnknown, r.Shape)
 	}
 	empty := Validate(t.TempDir())

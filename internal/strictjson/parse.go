@@ -119,18 +119,35 @@ func (p *parser) members(closing byte, member func()) {
 		if p.broken || p.peek() == closing {
 			break
 		}
-		if p.peek() != ',' {
-			p.syntax(fmt.Sprintf("want a comma or %q", closing))
+		if !p.comma(closing) {
 			return
-		}
-		p.pos++
-		if p.space(); p.peek() == closing {
-			p.fault(p.pos, "there is a comma before the closing bracket")
 		}
 	}
 	if !p.broken {
 		p.pos++
 	}
+}
+
+// comma reads what stands between two members. One comma too many or too few is a
+// fault that leaves no doubt about what comes next.
+func (p *parser) comma(closing byte) bool {
+	if p.peek() == '"' {
+		p.fault(p.pos, fmt.Sprintf("want a comma or %q", closing))
+		return true
+	}
+	if p.peek() != ',' {
+		p.syntax(fmt.Sprintf("want a comma or %q", closing))
+		return false
+	}
+	p.pos++
+	for p.space(); p.peek() == ','; p.space() {
+		p.fault(p.pos, "there is a comma too many")
+		p.pos++
+	}
+	if p.peek() == closing {
+		p.fault(p.pos, "there is a comma before the closing bracket")
+	}
+	return true
 }
 
 func (p *parser) member(n *node, seen map[string]bool) {

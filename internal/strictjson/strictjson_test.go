@@ -96,6 +96,7 @@ func TestDecodeNamesEachFault(t *testing.T) {
 		{`{} {}`, "line 1: there is data after the end of the document"},
 		{"{\n\"name\": \"a\",\n\"name\": \"b\"}", "line 3 name: the key is repeated"},
 		{`{"name": "a",}`, "line 1: there is a comma before the closing bracket"},
+		{`{"name": "a",, "on": true}`, "line 1: there is a comma too many"},
 		{`{"list": [{},]}`, "line 1 list: there is a comma before the closing bracket"},
 		{`{"name" "a"}`, `line 1: want a colon after the key "name"`},
 		{`{name: 1}`, "line 1: want a key in double quotes"},
