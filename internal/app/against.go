@@ -65,17 +65,19 @@ func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, passwor
 	}); err != nil {
 		return nil, err
 	}
-	columns, sources := map[string][]string{}, map[string]settings.Sources{}
+	columns, sources, types := map[string][]string{}, map[string]settings.Sources{}, map[string]map[string]string{}
 	for _, table := range found.Tables() {
+		types[table.Name] = map[string]string{}
 		made := settings.Sources{Expressions: map[string]string{}, Select: selects[table.Name]}
 		names := []string{}
 		for _, column := range table.Columns {
 			names = append(names, column.Name)
 			made.Expressions[column.Name] = column.DefaultExpression
+			types[table.Name][column.Name] = column.Type
 		}
 		columns[table.Name], sources[table.Name] = names, made
 	}
-	return append(settings.Against(snapshot, columns), settings.Derived(snapshot, columns, sources)...), nil
+	return slices.Concat(settings.Against(snapshot, columns), settings.DeniedPaths(snapshot, types), settings.Derived(snapshot, columns, sources)), nil
 }
 
 // readSelects reads the SELECTs of the views by their names.

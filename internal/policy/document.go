@@ -68,7 +68,7 @@ func Fields() spec.Of[Document] {
 		{Key: "tables", Doc: "What each role may do, by table; `*` is every table without an entry of its own."},
 		{Key: entry + "select", Doc: "What the role may read of the table."},
 		{Key: entry + "select.allow_columns", Doc: "The columns that it may read; left out, empty or `*` is all."},
-		{Key: entry + "select.deny_columns", Doc: "Columns that are taken away again."},
+		{Key: entry + "select.deny_columns", Doc: "Columns, and parts of columns (`attrs.secret`), that are taken away again."},
 		{Key: entry + "select.filter", Object: true, Doc: "Which rows it may read."},
 		{Key: entry + "select.allowed_aggregations", Doc: "The aggregations that it may ask for; left out is all."},
 		{Key: entry + "select.denied_aggregations", Doc: "Aggregations that are taken away again."},

@@ -22,8 +22,16 @@ type SelectGrant struct {
 	showCost           bool
 }
 
-// Allows reports whether the column may be referenced, in any clause.
+// Allows reports whether the column may be referenced as a whole, in any clause.
+// A column of which a part is denied may not.
 func (g *SelectGrant) Allows(column string) bool { return g.columns.allows(column) }
+
+// AllowsPartsOf reports whether parts of the column may be referenced: those that
+// are neither a part of one of the denied paths, nor have one as a part. A path
+// begins behind the column's name, with a dot or a bracket.
+func (g *SelectGrant) AllowsPartsOf(column string) (denied []string, ok bool) {
+	return g.columns.within[column], g.columns.allowsPartsOf(column)
+}
 
 // EveryColumn reports whether the grant covers all columns, those that the table
 // may get as well: only then is a column that is not there called unknown.

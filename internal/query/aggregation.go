@@ -91,6 +91,9 @@ func (b *builder) arguments(clause string, a *Aggregation, f function) (args, on
 		return nil, nil, invalid(`%s: %s needs "by", the column whose value decides`, clause, a.Fn)
 	case f.by:
 		by, err := b.cols.lookup(clause+".by", a.By)
+		if err == nil && by.untyped {
+			err = unordered(clause+".by", a.By)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -117,6 +120,9 @@ func (b *builder) argument(clause string, a *Aggregation, f function) (col colum
 	}
 	if col, fault = b.cols.lookup(clause, a.Column); fault != nil {
 		return col, false, fault
+	}
+	if col.untyped && a.Fn != "count" {
+		return col, false, unordered(clause, a.Column)
 	}
 	if f.arithmetic && !numeric(col.typ.Kind) {
 		return col, false, invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, excerpt.Of(a.Column), col.plain)

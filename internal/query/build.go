@@ -32,6 +32,9 @@ func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Opti
 		Totals:   doc.Totals,
 		builder:  b,
 	}
+	if b.mixed {
+		s.Settings["allow_suspicious_types_in_group_by"] = "1"
+	}
 	b.keepOrder(s.Settings)
 	if doc.Totals {
 		addTotals(s.Settings)
@@ -57,6 +60,7 @@ type builder struct {
 	during   *condition  // nil: what is compiled sees every row
 	where    []condition
 	ruled    bool // where begins with the row rule
+	mixed    bool // groups by values of several types
 	judged   int  // conditions and groups of the caller's
 	risky    bool // a condition that is judged behind WHERE may fail
 	groupBy  []string
@@ -71,6 +75,8 @@ type output struct {
 	name string
 	sql  string
 	of   *Aggregation // nil for a column and the bucket
+	// untyped values have no order that is sure.
+	untyped bool
 }
 
 func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) *builder {
@@ -90,10 +96,11 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 	if doc.TimeBucket != nil {
 		taken = append(taken, doc.TimeBucket.Alias)
 	}
+	v := &values{prefix: unusedName("wh_in", taken), param: "p", params: map[string]string{}}
 	return &builder{
 		doc: doc, opts: o,
-		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken), zone: o.Zone},
-		values: &values{prefix: unusedName("wh_in", taken), param: "p", params: map[string]string{}},
+		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken), zone: o.Zone, values: v},
+		values: v,
 	}
 }
 
@@ -132,7 +139,7 @@ func (b *builder) outputs() *Error {
 		if err != nil {
 			return err
 		}
-		b.selected = append(b.selected, output{name: name, sql: col.shown()})
+		b.selected = append(b.selected, b.read(name, col))
 	}
 	if err := b.timeBucket(); err != nil {
 		return err
@@ -186,7 +193,11 @@ func (b *builder) groups() *Error {
 		if err != nil {
 			return err
 		}
-		if key := b.groupKey(col.sql, col.typ.Ordered()); !slices.Contains(b.groupBy, key) {
+		sql := col.sql
+		if col.untyped {
+			sql, b.mixed = col.key(), true
+		}
+		if key := b.groupKey(sql, col.typ.Ordered()); !slices.Contains(b.groupBy, key) {
 			b.groupBy = append(b.groupBy, key)
 		}
 	}
@@ -218,7 +229,11 @@ func (b *builder) order() *Error {
 
 func (b *builder) sortKey(clause, name string) (string, *Error) {
 	for _, out := range b.selected {
-		if out.name == name {
+		switch {
+		case out.name != name:
+		case out.untyped:
+			return "", unordered(clause, name)
+		default:
 			return out.sql, nil
 		}
 	}
@@ -226,6 +241,9 @@ func (b *builder) sortKey(clause, name string) (string, *Error) {
 		return "", invalidColumn(name, "%s: with distinct, rows are ordered by outputs, and %q is none", clause, excerpt.Of(name))
 	}
 	col, err := b.cols.lookup(clause, name)
+	if err == nil && col.untyped {
+		err = unordered(clause, name)
+	}
 	return b.asGrouped(col.sql), err
 }
 

@@ -26,6 +26,8 @@ type columns struct {
 	// computes: a column that the document names is computed as it is read.
 	computes bool
 	zone     *time.Location // of times that carry none
+	values   *values
+	parts    map[string]column // those that were looked up
 }
 
 // column is a column that the caller may reference.
@@ -38,11 +40,18 @@ type column struct {
 	codec         record.Codec // nil: the type has none
 	// computed: the value may be computed as it is read.
 	computed bool
+	// untyped: a path of JSON that has no type. Each value has its own.
+	untyped bool
 }
 
-// lookup checks a column that the clause names.
+// lookup checks a column, or a part of one, that the clause names.
 func (c *columns) lookup(clause, name string) (column, *Error) {
 	index, ok := c.table.Record.Lookup(name)
+	if !ok {
+		if col, found, err := c.part(clause, name); found {
+			return col, err
+		}
+	}
 	switch {
 	case name == policy.AllTables && (!ok || !c.grant.Allows(name)):
 		return column{}, invalidColumn(name, `%s: %q is no column; "select_all": true reads every column`, clause, name)
@@ -106,9 +115,12 @@ func (c *columns) readable() []string {
 	return names
 }
 
-// any reports whether the caller may read a column at all.
+// any reports whether the caller may read a column, or a part of one, at all.
 func (c *columns) any() bool {
-	return slices.ContainsFunc(c.table.Record.Columns(), func(def record.Column) bool { return readable(def) && c.grant.Allows(def.Name) })
+	return slices.ContainsFunc(c.table.Record.Columns(), func(def record.Column) bool {
+		_, allowed := c.grant.AllowsPartsOf(def.Name)
+		return allowed && readable(def)
+	})
 }
 
 func readable(def record.Column) bool { return def.DefaultKind != record.DefaultEphemeral }

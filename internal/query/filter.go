@@ -19,6 +19,9 @@ func (b *builder) conditions() *Error {
 }
 
 func (b *builder) compare(clause string, col column, op string, value json.RawMessage) (string, *Error) {
+	if col.untyped {
+		return b.compareUntyped(clause, col, op, value)
+	}
 	if err := present(clause, col, value); err != nil {
 		return "", err
 	}
@@ -100,12 +103,17 @@ func (b *builder) bind(clause string, col column, op, typ, text string) (string,
 // member compiles in and not_in. The list travels as a table of the column's
 // own type, so that it may be long and holds what the column would hold.
 func (b *builder) member(clause string, col column, op string, value json.RawMessage) (string, *Error) {
-	if err := comparableColumn(clause, col); err != nil {
-		return "", err
+	if !col.untyped {
+		if err := comparableColumn(clause, col); err != nil {
+			return "", err
+		}
 	}
 	items, err := listed(clause, col, value)
 	if err != nil {
 		return "", err
+	}
+	if col.untyped {
+		return b.memberUntyped(clause, col, op, items)
 	}
 	return b.memberOf(clause, col, op, items)
 }

@@ -18,7 +18,7 @@ var identifier = regexp.MustCompile("(?s)`(?:[^`\\\\]|\\\\.)*`")
 var parameter = regexp.MustCompile(`\{p[0-9]+:(?:String|Int8|U?Int(?:64|256)|Float64|Decimal\(18, 2\)|FixedString\(4\)|Bool|UUID|IPv4|Date|Date32|DateTime\('UTC'\)|DateTime64\([0-9], 'UTC'\))\}`)
 
 // words are all that a statement may hold outside of names and placeholders.
-var words = regexp.MustCompile(`^(?:SELECT|AS|FROM|WHERE|AND|OR|GROUP BY|HAVING|ORDER BY|LIMIT|OFFSET|FORMAT|JSONEachRow|IS|NOT|NULL|IN|LIKE|ASC|DESC|INTERVAL|SECOND|DAY|WEEK|'UTC'|toStartOfInterval|toDateTime64|positiveModulo|reinterpretAsInt64|toInt64|intDiv|DISTINCT|any|anyLast|arg(?:Max|Min)|OrNull|If|CAST|'Array\(Tuple\(lower Float64, upper Float64, count Float64\)\)'|isFinite|toFloat64|nullIf|topK|group(?:Uniq)?Array|histogram|avg|count|uniqExact|max|median|min|quantiles?|uniq|stddevPop|stddevSamp|sum|varPop|varSamp|wh_*|wh_in_*[0-9]+|v|[0-9.]+|[-*/ ,()=!<>])*$`)
+var words = regexp.MustCompile(`^(?:SELECT|AS|FROM|WHERE|AND|OR|match|startsWith|endsWith|has(?:Any|All)?|GROUP BY|HAVING|ORDER BY|LIMIT|OFFSET|FORMAT|JSONEachRow|IS|NOT|NULL|IN|LIKE|ASC|DESC|INTERVAL|SECOND|DAY|WEEK|'UTC'|toStartOfInterval|toDateTime64|positiveModulo|reinterpretAsInt64|toInt64|intDiv|DISTINCT|any|anyLast|arg(?:Max|Min)|OrNull|If|CAST|'Array\(Tuple\(lower Float64, upper Float64, count Float64\)\)'|isFinite|toFloat64|nullIf|topK|group(?:Uniq)?Array|histogram|avg|count|uniqExact|max|median|min|quantiles?|uniq|stddevPop|stddevSamp|sum|varPop|varSamp|wh_*|wh_in_*[0-9]+|v|[0-9.]+|[-*/ ,()=!<>])*$`)
 
 // FuzzBuild holds that nothing a caller writes becomes SQL: take the quoted
 // names and the typed placeholders away, and only the builder's words are left.

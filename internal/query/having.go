@@ -38,6 +38,9 @@ func (b *builder) groupValue(clause, name string) (column, *Error) {
 		return column{}, invalidColumn(name, "%s: %q is neither an aggregation of this query nor grouped by%s", clause, excerpt.Of(name), nearest.Hint(name, b.groupNames()))
 	}
 	col, err := b.cols.lookup(clause, name)
+	if col.untyped {
+		col.sql = col.key()
+	}
 	col.sql = b.asGrouped(col.sql)
 	return col, err
 }

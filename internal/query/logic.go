@@ -101,6 +101,9 @@ func (b *builder) condition(clause string, f *Filter, find lookup) (condition, *
 	if !known {
 		return condition{}, invalidColumn(f.Column, "%s: unknown op %q: want one of %s", clause, excerpt.Of(f.Op), operatorNames)
 	}
+	if op.text {
+		col = col.asText()
+	}
 	sql, err := op.compile(b, clause, col, f.Value)
 	return condition{sql: sql, mayFail: col.computed || op.mayFail}, err
 }

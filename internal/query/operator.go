@@ -7,6 +7,8 @@ type operator struct {
 	compile func(b *builder, clause string, col column, value json.RawMessage) (string, *Error)
 	// mayFail: ClickHouse compiles the pattern when it meets the first value.
 	mayFail bool
+	// text: the operator is for texts alone.
+	text bool
 }
 
 // operatorNames are the keys of operators, in the order of the manual.
@@ -21,17 +23,17 @@ var operators = map[string]operator{
 	"lt":           compares(" < "),
 	"lte":          compares(" <= "),
 	"between":      {compile: (*builder).between},
-	"not_between":  negated((*builder).between, false),
+	"not_between":  negated(operator{compile: (*builder).between}),
 	"in":           lists(" IN "),
 	"not_in":       lists(" NOT IN "),
 	"like":         fits(" LIKE "),
 	"not_like":     fits(" NOT LIKE "),
-	"ilike":        {compile: (*builder).ilike, mayFail: true},
-	"not_ilike":    negated((*builder).ilike, true),
-	"starts_with":  {compile: (*builder).startsWith},
-	"ends_with":    {compile: (*builder).endsWith},
+	"ilike":        {compile: (*builder).ilike, mayFail: true, text: true},
+	"not_ilike":    negated(operator{compile: (*builder).ilike, mayFail: true, text: true}),
+	"starts_with":  {compile: (*builder).startsWith, text: true},
+	"ends_with":    {compile: (*builder).endsWith, text: true},
 	"contains":     {compile: (*builder).contains},
-	"not_contains": negated((*builder).contains, false),
+	"not_contains": negated(operator{compile: (*builder).contains}),
 	"contains_any": {compile: (*builder).containsAny},
 	"contains_all": {compile: (*builder).containsAll},
 	"is_null":      nulls(" IS NULL"),
@@ -51,7 +53,7 @@ func lists(sql string) operator {
 }
 
 func fits(sql string) operator {
-	return operator{mayFail: true, compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+	return operator{mayFail: true, text: true, compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
 		return b.like(clause, col, sql, value)
 	}}
 }
@@ -63,11 +65,13 @@ func nulls(sql string) operator {
 }
 
 // negated is NULL where the operator is.
-func negated(compile func(*builder, string, column, json.RawMessage) (string, *Error), mayFail bool) operator {
-	return operator{mayFail: mayFail, compile: func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
+func negated(op operator) operator {
+	compile := op.compile
+	op.compile = func(b *builder, clause string, col column, value json.RawMessage) (string, *Error) {
 		sql, err := compile(b, clause, col, value)
 		return "NOT " + sql, err
-	}}
+	}
+	return op
 }
 
 // between compiles two bounds, both of which are included. Its SQL is in

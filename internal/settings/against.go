@@ -46,12 +46,12 @@ func (a *against) policies(doc *policy.Document) {
 func (a *against) entry(path, table string, e policy.EntryDocument) {
 	if e.Select != nil {
 		a.columnList(path+".select.allow_columns", table, e.Select.AllowColumns)
-		a.columnList(path+".select.deny_columns", table, e.Select.DenyColumns)
+		a.deniedList(path+".select.deny_columns", table, e.Select.DenyColumns)
 		a.rule(path+".select.filter", table, e.Select.Filter)
 	}
 	if e.Insert != nil {
 		a.columnList(path+".insert.allow_columns", table, e.Insert.AllowColumns)
-		a.columnList(path+".insert.deny_columns", table, e.Insert.DenyColumns)
+		a.deniedList(path+".insert.deny_columns", table, e.Insert.DenyColumns)
 		a.rule(path+".insert.check", table, e.Insert.Check)
 	}
 }
@@ -108,6 +108,19 @@ func (a *against) table(severity, file, path, table string) bool {
 func (a *against) columnList(path, table string, names []string) {
 	for i, name := range names {
 		if name != "*" {
+			a.column(filePolicies, strictjson.Index(path, i), table, name)
+		}
+	}
+}
+
+// deniedList is columnList for names that may be paths into a column.
+func (a *against) deniedList(path, table string, names []string) {
+	known := map[string]struct{}{}
+	for _, name := range a.columns[table] {
+		known[name] = struct{}{}
+	}
+	for i, name := range names {
+		if _, _, within := columnOf(name, known); name != "*" && !within {
 			a.column(filePolicies, strictjson.Index(path, i), table, name)
 		}
 	}

@@ -45,6 +45,13 @@ var oracleColumns = map[string][]string{
 	"num":   {`5`, `0`}, "share": {`100`, `0`}, "at": {`"1970-01-01T00:00:05Z"`},
 	"late": {`5`, `0`}, "stored": {`5`}, "when": {`"1970-01-01T00:00:05Z"`},
 	"org": {`"cedar"`}, "nosuch": {`1`},
+	"attrs.key": {`"ann@example.com"`, `"%"`, `"\\"`}, `attrs["a b"]`: {`""`}, "attrs": {`"key"`}, "point.x": {`1`, `-1`}, "point.inner.name": {`"red"`}, "point[1]": {`0`}, "nums[1]": {`1`}, "nums[-1]": {`0`}, "nums": {`1`},
+	"members.email": {`"ann@example.com"`}, "members[1].id": {`1`}, "payload.user.name": {`"ann@example.com"`, `5`, `true`}, "payload.n": {`1`, `0.5`, `"1"`}, "payload.at": {`"2026-01-01T00:00:00Z"`}, "payload.day": {`"2026-01-01"`},
+}
+
+// oracleParts are parts of columns, and columns that have some.
+var oracleParts = []string{
+	"attrs.key", `attrs["a b"]`, "attrs", "point.x", "point.inner.name", "point[1]", "nums[1]", "nums[-1]", "nums", "members.email", "members[1].id", "payload.user.name", "payload.n", "payload.at", "payload.day",
 }
 
 // oracleTables are the tables as they are made: on disk with columns that are
@@ -52,6 +59,8 @@ var oracleColumns = map[string][]string{
 var oracleTables = []string{
 	`CREATE TABLE events (id String, org String, email String, lc LowCardinality(Nullable(String)), fs FixedString(4), n Int64, u UInt64, f Nullable(Float64),
 		dec Decimal(18, 4), flag Bool, uid UUID, ip IPv4, e Enum8('on' = 1, 'off' = 2), d Date, dt DateTime('UTC'), ts DateTime64(3, 'UTC'), tags Array(String), text String,
+		attrs Map(String, String) DEFAULT map('key', email, 'a b', text), point Tuple(x Int64, inner Tuple(name String)) DEFAULT (n, tuple(assumeNotNull(lc))), nums Array(Int64) DEFAULT [n, 0],
+		members Array(Tuple(id Int64, email String)) DEFAULT [(n, email)], payload JSON(at DateTime64(3, 'UTC')) DEFAULT toJSONString(map('user', toJSONString(map('name', email)), 'n', toString(n))),
 		num UInt64 ALIAS toUInt64(text), share Int64 ALIAS intDiv(100, n), at DateTime ALIAS toDateTime(text)) ENGINE = MergeTree ORDER BY (id, n)`,
 	`CREATE TABLE newest AS events ENGINE = ReplacingMergeTree ORDER BY (id, n)`,
 	`CREATE TABLE held AS events ENGINE = Memory`,
@@ -173,6 +182,9 @@ func oracleDocument(random *rand.Rand) string {
 	slices.Sort(names)
 	column := func() string {
 		if random.IntN(30) > 0 { // one in thirty may be refused, or is not there
+			if random.IntN(3) == 0 {
+				return pick(random, oracleParts...)
+			}
 			return pick(random, "id", "email", "lc", "fs", "n", "u", "f", "dec", "flag", "uid", "ip", "e", "d", "dt", "ts", "num", "share", "at", "late", "stored", "when")
 		}
 		return pick(random, names...)
@@ -217,33 +229,17 @@ func oracleDocument(random *rand.Rand) string {
 	if doc["aggregations"] == nil && random.IntN(4) == 0 {
 		doc["distinct"] = true
 	}
-	filter := func(name string) map[string]any {
-		value := json.RawMessage(pick(random, oracleColumns[name]...))
-		f := map[string]any{"column": name, "op": pick(random, "eq", "neq", "gt", "gte", "lt", "lte", "in", "not_in", "like", "not_like", "is_null", "is_not_null")}
-		switch f["op"] {
-		case "in", "not_in":
-			f["value"] = []json.RawMessage{value}
-		case "is_null", "is_not_null":
-		default:
-			f["value"] = value
-		}
-		if f["op"] == "like" || f["op"] == "not_like" {
-			f["column"] = pick(random, "id", "email", "lc", "fs")
-			f["value"] = json.RawMessage(pick(random, oracleColumns["email"]...))
-		}
-		return f
-	}
 	var filters []any
 	for range random.IntN(4) {
-		filters = append(filters, filter(column()))
+		filters = append(filters, oracleFilter(random, column, 3))
 	}
 	for _, a := range aggregations {
 		if a["fn"] != "ratio" && random.IntN(4) == 0 {
-			a["where"] = []any{map[string]any{"or": []any{filter(column()), map[string]any{"not": filter(column())}}}}
+			a["where"] = []any{oracleFilter(random, column, 2)}
 		}
 	}
 	if doc["aggregations"] != nil && random.IntN(4) == 0 {
-		by := filter(pick(random, append(outputs, "nosuch")...))
+		by := oracleFilter(random, func() string { return pick(random, append(outputs, "nosuch")...) }, 1)
 		if random.IntN(2) == 0 {
 			by = map[string]any{"column": "a0", "op": pick(random, "gte", "eq", "neq"), "value": 0}
 		}
@@ -286,4 +282,36 @@ func oracleDocument(random *rand.Rand) string {
 		panic(err)
 	}
 	return string(text)
+}
+
+// oracleFilter draws a condition, or a group of them.
+func oracleFilter(random *rand.Rand, column func() string, depth int) any {
+	if depth > 0 && random.IntN(3) == 0 {
+		group := make([]any, 1+random.IntN(3))
+		for i := range group {
+			group[i] = oracleFilter(random, column, depth-1)
+		}
+		if key := pick(random, "and", "or", "not"); key != "not" {
+			return map[string]any{key: group}
+		}
+		return map[string]any{"not": group[0]}
+	}
+	name := column()
+	value := json.RawMessage(pick(random, oracleColumns[name]...))
+	f := map[string]any{"column": name, "value": value, "op": pick(random, "eq", "neq", "gt", "gte", "lt", "lte", "in", "not_in", "like", "not_like", "is_null", "is_not_null",
+		"between", "not_between", "ilike", "not_ilike", "starts_with", "ends_with", "contains", "not_contains", "contains_any", "contains_all")}
+	switch f["op"] {
+	case "in", "not_in", "contains_any", "contains_all":
+		f["value"] = []json.RawMessage{value}
+	case "between", "not_between":
+		f["value"] = []json.RawMessage{value, json.RawMessage(pick(random, oracleColumns[name]...))}
+	case "is_null", "is_not_null":
+		delete(f, "value")
+	case "like", "not_like", "ilike", "not_ilike", "starts_with", "ends_with":
+		f["column"] = pick(random, "id", "email", "lc", "fs", "attrs.key", "point.inner.name", "payload.user.name")
+		f["value"] = json.RawMessage(pick(random, oracleColumns["email"]...))
+	case "contains", "not_contains":
+		f["column"] = pick(random, "email", "attrs", "nums", "members.email", name)
+	}
+	return f
 }
