@@ -2,17 +2,9 @@ package link
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/certtest"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/natstest"
 )
@@ -109,54 +102,16 @@ func TestCredsFile(t *testing.T) {
 	require.ErrorContains(t, dials(t, Options{URLs: c.URLs(), CredsFile: "absent"}), "absent")
 }
 
-// certificates of a CA, a server and a client, as files.
-type certificates struct{ ca, serverCert, serverKey, clientCert, clientKey string }
-
-func issue(t *testing.T) certificates {
-	t.Helper()
-	dir := t.TempDir()
-	ca, caKey := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, newKey(t)
-	sign := func(name string, c *x509.Certificate, key *ecdsa.PrivateKey) (certFile, keyFile string) {
-		der, err := x509.CreateCertificate(rand.Reader, c, ca, &key.PublicKey, caKey)
-		require.NoError(t, err)
-		raw, err := x509.MarshalPKCS8PrivateKey(key)
-		require.NoError(t, err)
-		return write(t, dir, name+".crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-			write(t, dir, name+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}))
-	}
-	leaf := func(name string, use x509.ExtKeyUsage) (string, string) {
-		return sign(name, &x509.Certificate{
-			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-			ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		}, newKey(t))
-	}
-	var out certificates
-	out.ca, _ = sign("ca", ca, caKey)
-	out.serverCert, out.serverKey = leaf("server", x509.ExtKeyUsageServerAuth)
-	out.clientCert, out.clientKey = leaf("client", x509.ExtKeyUsageClientAuth)
-	return out
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	return key
-}
-
 func TestTLS(t *testing.T) {
-	files := issue(t)
+	files := certtest.Issue(t)
 	for name, more := range map[string]string{"server alone": "", "mutual": "verify: true, ", "handshake first": "verify: true, handshake_first: true, "} {
 		t.Run(name, func(t *testing.T) {
 			c := natstest.Start(t, natstest.Options{Config: fmt.Sprintf("tls { %scert_file: %q, key_file: %q, ca_file: %q }",
-				more, files.serverCert, files.serverKey, files.ca)})
-			o := Options{URLs: c.URLs(), TLS: TLS{CAFile: files.ca, HandshakeFirst: strings.Contains(more, "handshake")}}
+				more, files.ServerCert, files.ServerKey, files.CA)})
+			o := Options{URLs: c.URLs(), TLS: TLS{CAFile: files.CA, HandshakeFirst: strings.Contains(more, "handshake")}}
 			if more != "" {
 				require.Error(t, dials(t, o), "no certificate")
-				o.TLS.CertFile, o.TLS.KeyFile = files.clientCert, files.clientKey
+				o.TLS.CertFile, o.TLS.KeyFile = files.ClientCert, files.ClientKey
 			}
 			require.NoError(t, dials(t, o))
 			o.TLS.CAFile = ""
@@ -164,8 +119,8 @@ func TestTLS(t *testing.T) {
 			require.ErrorContains(t, dials(t, o), "certificate", "a CA that the system does not know")
 		})
 	}
-	require.ErrorContains(t, dials(t, Options{TLS: TLS{CAFile: files.serverKey}}), "holds no certificate")
-	require.ErrorContains(t, dials(t, Options{TLS: TLS{CertFile: files.clientCert, KeyFile: files.serverKey}}), "client certificate")
+	require.ErrorContains(t, dials(t, Options{TLS: TLS{CAFile: files.ServerKey}}), "holds no certificate")
+	require.ErrorContains(t, dials(t, Options{TLS: TLS{CertFile: files.ClientCert, KeyFile: files.ServerKey}}), "client certificate")
 	require.Error(t, dials(t, Options{TLS: TLS{CAFile: "absent"}}))
 }
 
