@@ -98,7 +98,14 @@ func (s *Server) runStatement(ctx context.Context, c *request, pool *clickhouse.
 	settings := query.RenderSettings(as.format)
 	settings["default_format"] = defaultFormat(as.format)
 	limitTime(settings, pool)
-	return s.ask(ctx, pool, at, clickhouse.Request{SQL: statement.SQL, Params: statement.params(), Settings: settings, ReadOnly: !statement.Write})
+	request := clickhouse.Request{SQL: statement.SQL, Params: statement.params(), Settings: settings, ReadOnly: !statement.Write}
+	if reads {
+		var err error
+		if request, err = s.portable(ctx, pool, at, request, as.format); err != nil {
+			return nil, err
+		}
+	}
+	return s.ask(ctx, pool, at, request)
 }
 
 // maxOutline bounds what the log shows of a statement, in bytes.

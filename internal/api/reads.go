@@ -137,7 +137,12 @@ func (s *Server) askCounted(ctx context.Context, at *room, q read) (*fetched, er
 	if !q.untold {
 		through = s.through(ctx, at.tenant, q.who.here, q.on.get(ctx))
 	}
-	own, err := s.ask(ctx, q.pool, at, q.request)
+	request, err := s.portable(ctx, q.pool, at, q.request, q.as.format)
+	if err != nil {
+		s.spentOn(at.tenant, err)
+		return nil, err
+	}
+	own, err := s.ask(ctx, q.pool, at, request)
 	if own != nil {
 		s.spent(at.tenant, own.cost.read)
 	}

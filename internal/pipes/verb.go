@@ -31,6 +31,16 @@ func NamesFormat(sql string) bool {
 	return false
 }
 
+// Subquery returns a SELECT as it may stand in parentheses. It is not ok for another
+// statement, and for one that names its format.
+func Subquery(sql string) (subquery string, ok bool) {
+	tokens := meaningful(sql, scan(sql))
+	if verb := Verb(sql); verb != "SELECT" && verb != "FROM" || NamesFormat(sql) {
+		return "", false
+	}
+	return sql[tokens[0].start:tokens[len(tokens)-1].end], true
+}
+
 // Verb returns the verb that leads the statement, in capitals; "" without one.
 func Verb(sql string) string {
 	with, depth := false, 0

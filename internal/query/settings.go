@@ -61,9 +61,17 @@ func render(s map[string]string, f Format, quoteInt64 bool) {
 	s["output_format_json_quote_denormals"] = "0"
 	// What is not UTF-8 would be no JSON.
 	s["output_format_json_validate_utf8"] = "1"
-	if f == FormatCSV {
+	switch f {
+	case FormatCSV:
 		// A field for each column, which is read back as one.
 		s["output_format_csv_serialize_tuple_into_separate_columns"] = "0"
+	case FormatArrow:
+		// Not every reader knows compressed batches.
+		s["output_format_arrow_compression_method"] = "none"
+	case FormatParquet:
+		// Every reader has Snappy; not every one has Zstandard, or reads shapes.
+		s["output_format_parquet_compression_method"] = "snappy"
+		s["output_format_parquet_geometadata"] = "0"
 	}
 	quote := "0"
 	if quoteInt64 {
