@@ -177,8 +177,9 @@ func clickhouseProblem(err error) *Problem {
 		if chErr.Code != 0 {
 			p.Fields = map[string]any{"clickhouse_code": chErr.Code}
 		}
-		switch clickhouse.ClassifyRead(err) {
-		case clickhouse.ClassRejected, clickhouse.ClassLimit, clickhouse.ClassDenied, clickhouse.ClassTooLarge:
+		switch class := clickhouse.ClassifyRead(err); {
+		case class == clickhouse.ClassRejected, class == clickhouse.ClassLimit, class == clickhouse.ClassDenied, class == clickhouse.ClassTooLarge,
+			chErr.Code == accessDenied:
 			p.Message = chErr.Message
 		default:
 			p.Message = "ClickHouse did not answer the query"

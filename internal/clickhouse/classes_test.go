@@ -69,7 +69,7 @@ func exceptionCases() []exceptionCase {
 		{name: "too many parts", sql: "INSERT INTO full VALUES (3)",
 			code: 252, write: clickhouse.ClassUnavailable, status: 503, answer: "clickhouse.unavailable", table: true},
 		{name: "missing grant", user: clickhousetest.NarrowUser, sql: "SELECT * FROM t",
-			code: 497, write: clickhouse.ClassDenied, status: 403, answer: denied, table: true},
+			code: 497, write: clickhouse.ClassDenied, status: 502, answer: misconfigured, table: true},
 		{name: "read-only user", user: clickhousetest.ReaderUser, sql: "INSERT INTO t VALUES (1)",
 			code: 164, write: clickhouse.ClassDenied, status: 403, answer: denied},
 		{name: "wrong password", user: clickhousetest.SecuredUser, password: "not-the-one", sql: "SELECT 1",

@@ -118,7 +118,7 @@ var verdicts = [...]verdict{
 	totalMemory:   {write: ClassSplittable, read: ClassUnavailable},
 	unavailable:   {write: ClassUnavailable, read: ClassUnavailable},
 	tableBusy:     {write: ClassUnavailable, read: ClassUnavailable, table: true},
-	tableDenied:   {write: ClassDenied, read: ClassDenied, table: true},
+	tableDenied:   {write: ClassDenied, read: ClassMisconfigured, table: true},
 	readonlyUser:  {write: ClassDenied, read: ClassDenied},
 	misconfigured: {write: ClassDenied, read: ClassMisconfigured},
 	bodyTooLarge:  {write: ClassSplittable, read: ClassMisconfigured},

@@ -13,15 +13,21 @@ import (
 // and the operator is told which grant is missing.
 func TestAGrantThatTheServersUserLacksIsTheOperatorsToMend(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{username: clickhousetest.NarrowUser, logLevel: "info"}, pagesTable)
-	s.adopt(pipesFile("all", `"sql":"SELECT * FROM pages"`))
-	for _, a := range []answer{s.pipe("all"), s.pipe("all", "X-Operator-Key", operatorKey)} {
+	s := start(t, options{username: clickhousetest.BlindUser, logLevel: "info"}, pagesTable, `CREATE VIEW viewed AS SELECT page FROM pages`)
+	s.adopt(pipesFile("all", `"sql":"SELECT * FROM pages"`, "seen", `"sql":"SELECT * FROM pages","policies":"caller"`, "view", `"sql":"SELECT * FROM viewed","policies":"caller"`))
+	for _, a := range []answer{
+		s.pipe("all"), s.pipe("all", "X-Operator-Key", operatorKey), s.pipe("seen"), s.pipe("view"),
+		s.query("pages", `{"select_all":true}`), s.query("viewed", `{"columns":["page"]}`, "X-Operator-Key", operatorKey),
+	} {
 		p := refused(t, a, http.StatusBadGateway, "clickhouse.misconfigured")
 		assert.Equal(t, 497, p.ClickHouseCode)
 		assert.False(t, p.Retryable)
 		assert.NotContains(t, p.Error, "SELECT", "what is missing is not the caller's to know")
 	}
 	assert.NotEmpty(t, s.logs.lines(`"level":"WARN"`, "clickhouse.misconfigured", "necessary to have the grant SELECT"))
+	metrics := s.do(http.MethodGet, "/metrics", "").body
+	assert.Contains(t, metrics, `wavehouse_clickhouse_requests_total{kind="query",result="misconfigured"}`, "the metric says of a read what its answer says")
+	assert.NotContains(t, metrics, `wavehouse_clickhouse_requests_total{kind="query",result="denied"}`)
 }
 
 // The metric says of a read what its answer says.

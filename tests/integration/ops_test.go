@@ -39,9 +39,10 @@ func TestStatementTheUserMayNotRun(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{username: clickhousetest.NarrowUser}, pagesTable)
 	a := s.opsSQL("SELECT * FROM pages")
-	p := refused(t, a, http.StatusForbidden, "clickhouse.access_denied")
+	p := refused(t, a, http.StatusBadGateway, "clickhouse.misconfigured")
 	assert.Equal(t, 497, p.ClickHouseCode)
-	assert.NotEmpty(t, s.logs.lines(`"level":"WARN"`, "lacks a grant"))
+	assert.Contains(t, p.Error, "necessary to have the grant SELECT", "who operates the server is told which")
+	assert.NotEmpty(t, s.logs.lines(`"level":"WARN"`, "clickhouse.misconfigured", "necessary to have the grant SELECT"))
 }
 
 func TestOpsQueryAnswers(t *testing.T) {

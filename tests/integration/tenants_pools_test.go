@@ -132,7 +132,7 @@ func TestTwoUsersOfOneClickHouse(t *testing.T) {
 
 	// A user who may not do what another may is its tenant's trouble.
 	s.change("second", narrow)
-	p := refused(t, s.ops(http.MethodPost, "/v1/ops/query?tenant=second", `{"sql":"SELECT * FROM pages"}`), http.StatusForbidden, "clickhouse.access_denied")
+	p := refused(t, s.ops(http.MethodPost, "/v1/ops/query?tenant=second", `{"sql":"SELECT * FROM pages"}`), http.StatusBadGateway, "clickhouse.misconfigured")
 	assert.Equal(t, 497, p.ClickHouseCode)
 	s.accept("pages", lines("t", 1), from("first")...)
 	s.holds(first, 5)

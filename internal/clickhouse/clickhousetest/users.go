@@ -10,6 +10,9 @@ const (
 	ReaderUser = "reader"
 	// NarrowUser may SELECT from system tables and nothing else. No password.
 	NarrowUser = "narrow"
+	// BlindUser may know every table, and SELECT from system tables alone. No
+	// password.
+	BlindUser = "blind"
 	// AsyncUser has async_insert=1 and wait_for_async_insert=0 in its profile.
 	// No password.
 	AsyncUser = "async"
@@ -28,6 +31,8 @@ const usersXML = `<clickhouse>
     <reader><password></password><networks><ip>::/0</ip></networks><profile>reader</profile><quota>default</quota></reader>
     <narrow><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
       <grants><query>GRANT SELECT ON system.*</query></grants></narrow>
+    <blind><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+      <grants><query>GRANT SELECT ON system.*</query><query>GRANT SHOW ON *.*</query></grants></blind>
     <async><password></password><networks><ip>::/0</ip></networks><profile>async</profile><quota>default</quota></async>
   </users>
 </clickhouse>
