@@ -26,6 +26,7 @@ type values struct {
 	prefix   string // of the names of tables
 	param    string // of the names of parameters
 	params   map[string]string
+	owned    map[string]string // names of parameters that are made here, by their text
 	bytes    int
 	external []clickhouse.ExternalTable
 }
@@ -44,11 +45,18 @@ func (v *values) bind(clause, text string) (string, *Error) {
 	return name, nil
 }
 
-// own adds a parameter that is made here and returns its name: it counts
+// own adds a parameter that is made here, once, and returns its name: it counts
 // against nothing of the caller's.
 func (v *values) own(text string) string {
+	if name, known := v.owned[text]; known {
+		return name
+	}
 	name := "p" + strconv.Itoa(len(v.params))
 	v.params[name] = text
+	if v.owned == nil {
+		v.owned = map[string]string{}
+	}
+	v.owned[text] = name
 	return name
 }
 

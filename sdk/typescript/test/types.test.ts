@@ -56,6 +56,22 @@ test("what a document selects is what its rows hold", async (t) => {
 
   const rows = await wh.query("flights", { columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], time_bucket: { column: "at", every: "1h" } });
   same<typeof rows, { origin: string; n: number; time_bucket: string }[]>(true);
+  const compared = await wh.query("flights", {
+    columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], time_range: { column: "at", since: 1730615400123 }, compare: "1mo",
+  });
+  same<typeof compared, { origin: string; n: number; n_previous: number }[]>(true);
+  const days = wh.from("flights").select(count())
+    .timeBucket("at", "1d", "day", { time_zone: "Europe/Berlin", fill: true })
+    .timeRange("at", "-1mo", "today", { time_zone: "Europe/Berlin" })
+    .compare("previous");
+  assert.deepEqual(days.document, {
+    aggregations: [{ fn: "count", alias: "count" }],
+    time_bucket: { column: "at", every: "1d", alias: "day", time_zone: "Europe/Berlin", fill: true },
+    time_range: { column: "at", since: "-1mo", until: "today", time_zone: "Europe/Berlin" },
+    compare: "previous",
+  });
+  const previous: number | undefined = (await days)[0]?.count_previous;
+  assert.equal(previous, undefined);
   const all = await wh.from("clicks").selectAll();
   same<typeof all, { page: string }[]>(true);
   const own = await wh.query<{ n: bigint }>("flights", { aggregations: [{ fn: "sum", column: "bytes", alias: "n" }] });
