@@ -46,11 +46,7 @@ func addPolicyFlags(cmd *cobra.Command) policyFlags {
 // four files are in. Settings that would be refused are refused here, with every
 // finding.
 func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, err error) {
-	var args []string
-	if *f.dir != "" {
-		args = []string{*f.dir}
-	}
-	if dir, err = settingsDir(t, args); err != nil {
+	if dir, err = f.directory(t); err != nil {
 		return "", nil, err
 	}
 	id, err := tenant.Parse(*f.tenant)
@@ -61,11 +57,7 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 	s, served := report.Tenants[id]
 	known := slices.Contains(report.Known, id)
 	if known || len(report.Known) == 0 {
-		for _, finding := range report.Findings {
-			if finding.Severity == settings.SeverityError {
-				t.sayf("%s", t.red(finding.String()))
-			}
-		}
+		sayErrors(t, report)
 	}
 	switch {
 	case served:
@@ -74,6 +66,30 @@ func (f policyFlags) snapshot(t *terminal) (dir string, s *settings.Snapshot, er
 		return "", nil, &silentError{errors.New("the settings have errors")}
 	}
 	return "", nil, fmt.Errorf("%s has no tenant %q; it has %s: name one with --tenant", dir, id, tenants(report))
+}
+
+func (f policyFlags) directory(t *terminal) (string, error) {
+	var args []string
+	if *f.dir != "" {
+		args = []string{*f.dir}
+	}
+	return settingsDir(t, args)
+}
+
+// report judges the whole directory.
+func (f policyFlags) report(t *terminal) (dir string, r settings.Report, err error) {
+	if dir, err = f.directory(t); err != nil {
+		return "", r, err
+	}
+	return dir, settings.Validate(dir), nil
+}
+
+func sayErrors(t *terminal, report settings.Report) {
+	for _, finding := range report.Findings {
+		if finding.Severity == settings.SeverityError {
+			t.sayf("%s", t.red(finding.String()))
+		}
+	}
 }
 
 func tenants(report settings.Report) string {

@@ -170,3 +170,38 @@ func TestPolicyCommandsThatCannotBeMeant(t *testing.T) {
 	assert.Zero(t, code)
 	assert.Contains(t, out, "explain")
 }
+
+// A directory of many tenants is tested as a whole, unless a tenant is named.
+func TestPolicyTestOfEveryTenant(t *testing.T) {
+	dir := t.TempDir()
+	for _, id := range []string{"acme", "birch", "untested"} {
+		folder := settingsOf(t, map[string]string{"config.json": `{"auth": {"audience": "` + id + `"}}`})
+		require.NoError(t, os.Rename(folder, filepath.Join(dir, id)))
+	}
+	_, talk, code := command(t, nil, "policy", "test", "--dir", dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, talk, "no policy tests")
+	for _, id := range []string{"acme", "birch"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, id, "rows.test.json"), []byte(eventsTest), 0o600))
+	}
+	out, talk, code := command(t, nil, "policy", "test", "--dir", dir)
+	assert.Zero(t, code, talk)
+	assert.Contains(t, talk, "2 passed, 0 failed")
+	assert.Regexp(t, `(?s)acme.rows.test.json.*birch.rows.test.json`, out)
+	_, talk, code = command(t, nil, "policy", "test", "--dir", dir, "--tenant", "birch")
+	assert.Zero(t, code, talk)
+	assert.Contains(t, talk, "1 passed, 0 failed")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "birch", "config.json"), []byte(`{"nosuch": 1}`), 0o600))
+	_, talk, code = command(t, nil, "policy", "test", "--dir", dir)
+	assert.Equal(t, exitFailure, code)
+	assert.Contains(t, talk, "nosuch")
+}
+
+func TestAMistypedFlagIsAnsweredWithTheRightOne(t *testing.T) {
+	_, talk, code := command(t, nil, "dlq", "list", "--tabel", "x")
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, talk, "unknown flag: --tabel; did you mean --table?")
+	_, talk, _ = command(t, nil, "dlq", "list", "--nothing-like-it")
+	assert.NotContains(t, talk, "did you mean")
+}

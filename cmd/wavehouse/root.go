@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +44,7 @@ policies, and streams rows live.`,
 	root.SetErr(t.err)
 	root.Version = build.Version
 	root.SetVersionTemplate(versionLine(build))
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, unknownFlag(cmd, err)) })
 	root.AddCommand(
 		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newCodegen(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),
 	)
@@ -71,6 +73,22 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// unknownFlag says what a flag that the command does not have may have meant.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return err
+	}
+	var names []string
+	for _, flag := range regexp.MustCompile(`--([a-z-]+)`).FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+		names = append(names, flag[1])
+	}
+	if meant, ok := nearest.Name(name, names); ok {
+		return fmt.Errorf("%w; did you mean --%s?", err, meant)
+	}
+	return err
 }
 
 // misused is the error of a command line that its command cannot make sense of, and
