@@ -53,6 +53,16 @@ func ingestFormat(header http.Header, beacon bool) (record.InputFormat, error) {
 	return 0, unsupportedType("the Content-Type is not supported: send " + acceptedTypes)
 }
 
+// eventData says where the data of CloudEvents goes, "" when the body holds none.
+func eventData(c *request, header http.Header) string {
+	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	switch mediaType {
+	case "application/cloudevents+json", "application/cloudevents-batch+json":
+		return c.settings.Config.Ingest.CloudEvents.Data
+	}
+	return ""
+}
+
 // withHeader chooses by the parameter header, as RFC 4180 registers it.
 func withHeader(params map[string]string, present, absent record.InputFormat) (record.InputFormat, error) {
 	value, sent := params["header"]

@@ -102,7 +102,7 @@ func discreetColumns(grant *policy.InsertGrant, table *schema.Table, result inge
 		// What a column of tuples lacks is told to who may send it.
 		if _, known := table.Record.Lookup(r.Column); !known {
 			denied := record.NotAllowed(r.Column)
-			r.Code, r.Message = denied.Code, denied.Message
+			r.Code, r.Message, r.Hint = denied.Code, denied.Message, ""
 		}
 	}
 	return result, err

@@ -100,7 +100,7 @@ func recordProblem(e *record.Error) *Problem {
 	case "record.too_large":
 		status = http.StatusRequestEntityTooLarge
 	}
-	p := problem(status, e.Code, e.Message)
+	p := problem(status, e.Code, e.Message).hint(e.Hint)
 	if e.Column != "" {
 		p.Fields = map[string]any{"column": e.Column}
 	}
@@ -112,7 +112,7 @@ func refusedBody(e *record.BodyError) *Problem {
 	if e.Code == record.CodeColumnNotAllowed {
 		return problem(http.StatusForbidden, e.Code, e.Message).with(map[string]any{"column": e.Column})
 	}
-	return problem(http.StatusBadRequest, e.Code, e.Message)
+	return problem(http.StatusBadRequest, e.Code, e.Message).hint(e.Hint)
 }
 
 func gateProblem(e *ingest.Error, err error) *Problem {

@@ -84,9 +84,11 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 		return err
 	}
 	defer wait.close()
+	rules := c.settings.Config.IngestFor(name)
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
 		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
-		MissingAsZero: c.settings.Config.MissingAsZero(name), IDs: recordIDs(c, name), Key: key, Caller: c.identity.Caller(),
+		MissingAsZero: rules.MissingAsZero, UnknownFields: unknownFields(rules), CollectInto: rules.CollectInto,
+		CutTimes: rules.Times == settings.TimesTruncate, EventData: eventData(c, r.Header), IDs: recordIDs(c, name), Key: key, Caller: c.identity.Caller(),
 		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
 	})
@@ -127,6 +129,17 @@ func recordIDs(c *request, table string) *ingest.IDs {
 		return nil
 	}
 	return &ingest.IDs{Field: d.IDField, Required: d.RequireID, Retention: d.Retention, Defer: d.WhenUnavailable == settings.Defer}
+}
+
+// unknownFields says what becomes of fields that the table has no column for.
+func unknownFields(rules settings.IngestRules) record.UnknownFields {
+	switch rules.UnknownFields {
+	case settings.UnknownDrop:
+		return record.DropUnknown
+	case settings.UnknownCollect:
+		return record.CollectUnknown
+	}
+	return record.RejectUnknown
 }
 
 // tableName reads ?table=.
@@ -256,7 +269,7 @@ type batchAnswer struct {
 func answerSingle(w http.ResponseWriter, result ingest.Result) error {
 	if result.Failed > 0 && len(result.Results) > 0 {
 		r := result.Results[0]
-		return &record.Error{Code: r.Code, Column: r.Column, Message: r.Message}
+		return &record.Error{Code: r.Code, Column: r.Column, Message: r.Message, Hint: r.Hint}
 	}
 	if result.Duplicates > 0 {
 		return writeRaw(w, []byte(`{"duplicate":true}`+"\n"))
@@ -272,13 +285,14 @@ type resultEntry struct {
 	Error     string `json:"error,omitempty"`
 	Code      string `json:"code,omitempty"`
 	Column    string `json:"column,omitempty"`
+	Hint      string `json:"hint,omitempty"`
 }
 
 func resultEntries(result ingest.Result) []resultEntry {
 	entries := make([]resultEntry, 0, len(result.Results))
 	for _, r := range result.Results {
 		entries = append(entries, resultEntry{
-			Index: r.Index, OK: r.OK, Duplicate: r.Duplicate, Error: r.Message, Code: r.Code, Column: r.Column,
+			Index: r.Index, OK: r.OK, Duplicate: r.Duplicate, Error: r.Message, Code: r.Code, Column: r.Column, Hint: r.Hint,
 		})
 	}
 	return entries

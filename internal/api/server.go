@@ -74,6 +74,8 @@ type AdoptionFailure struct {
 // Gate makes records durable.
 type Gate interface {
 	Ingest(ctx context.Context, request ingest.Request) (ingest.Result, error)
+	// Drift lists the unknown fields of a tenant's records.
+	Drift(id tenant.ID) []ingest.DriftField
 }
 
 // Queue is what the ops and probe routes ask of the broker.
@@ -245,6 +247,7 @@ func (s *Server) routes(public, ops bool) chi.Router {
 func (s *Server) opsRoutes(router chi.Router) {
 	router.Post("/v1/ops/query", s.operator(s.opsQuery))
 	router.Get("/v1/ops/schema", s.operator(s.opsSchema))
+	router.Get("/v1/ops/drift", s.operator(s.opsDrift))
 	router.Get("/v1/ops/types", s.operator(s.opsTypes))
 	router.Post("/v1/ops/schema/refresh", s.operator(s.opsSchemaRefresh))
 	router.Get("/v1/ops/pipes", s.operator(s.opsPipes))

@@ -67,17 +67,18 @@ func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, passwor
 	}
 	columns, sources, types := map[string][]string{}, map[string]settings.Sources{}, map[string]map[string]string{}
 	for _, table := range found.Tables() {
-		types[table.Name] = map[string]string{}
 		made := settings.Sources{Expressions: map[string]string{}, Select: selects[table.Name]}
 		names := []string{}
+		types[table.Name] = map[string]string{}
 		for _, column := range table.Columns {
 			names = append(names, column.Name)
+			types[table.Name][column.Name] = column.Type
 			made.Expressions[column.Name] = column.DefaultExpression
 			types[table.Name][column.Name] = column.Type
 		}
 		columns[table.Name], sources[table.Name] = names, made
 	}
-	return slices.Concat(settings.Against(snapshot, columns), settings.DeniedPaths(snapshot, types), settings.Derived(snapshot, columns, sources)), nil
+	return slices.Concat(settings.Against(snapshot, columns), settings.DeniedPaths(snapshot, types), settings.Derived(snapshot, columns, sources), settings.Collectors(snapshot, types)), nil
 }
 
 // readSelects reads the SELECTs of the views by their names.

@@ -60,6 +60,11 @@ type Request struct {
 	// Body is decoded (not compressed). It is not changed and not kept.
 	Body          []byte
 	MissingAsZero bool
+	// UnknownFields, CollectInto, EventData and CutTimes are as in
+	// record.DecodeOptions.
+	UnknownFields          record.UnknownFields
+	CollectInto, EventData string
+	CutTimes               bool
 	// IDs drops records that were seen before; nil drops none.
 	IDs *IDs
 	// Key names the request among those of Caller: one with a key that was seen
@@ -85,6 +90,7 @@ type Gate struct {
 	o       GateOptions
 	waiting *fairshare.Bytes
 	metrics *gateMetrics
+	drift   drift
 	free    sync.Pool // pieces
 	// chunkBytes bounds the rows of a chunk.
 	chunkBytes int
@@ -142,11 +148,18 @@ func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
 	}
 	err := s.run(ctx)
 	g.metrics.request(&r, &s.result)
+	if s.unknown != nil {
+		g.drift.add(r.Tenant, r.Table.Name, s.unknown, s.received)
+		g.metrics.unknown.WithLabelValues(string(r.Tenant), r.Table.Name).Add(float64(s.unknownFields))
+	}
 	return s.result, err
 }
 
 func (g *Gate) decoder(r *Request, table *schema.Table) *record.Decoder {
-	o := record.DecodeOptions{Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero}
+	o := record.DecodeOptions{
+		Allow: allow(r.Grant, table.Columns), MissingAsZero: r.MissingAsZero,
+		UnknownFields: r.UnknownFields, CollectInto: r.CollectInto, EventData: r.EventData, CutTimes: r.CutTimes,
+	}
 	if r.IDs != nil {
 		o.IDField, o.RequireID = r.IDs.Field, r.IDs.Required
 	}

@@ -20,12 +20,14 @@ type gateMetrics struct {
 	deferred *prometheus.CounterVec
 	rows     *prometheus.CounterVec
 	noID     *prometheus.CounterVec
+	unknown  *prometheus.CounterVec
 	chunks   *prometheus.CounterVec
 	size     prometheus.Histogram
 }
 
 func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMetrics {
 	m := &gateMetrics{
+		unknown: newDriftMetric(),
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate, and by the code of what failed.",
 		}, []string{"tenant", "table", "result", "code"}),
@@ -44,7 +46,7 @@ func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMe
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.noID, m.deferred, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		reg.MustRegister(m.rows, m.noID, m.unknown, m.deferred, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
 		}, func() float64 { return float64(waiting.Used()) }))
 	}
@@ -94,9 +96,12 @@ func (m *gateMetrics) request(r *Request, res *Result) {
 	}
 }
 
-// Forget drops the metrics of a tenant that is gone for good.
+// Forget drops the metrics and the unknown fields of a tenant that is gone for
+// good.
 func (g *Gate) Forget(id tenant.ID) {
 	g.metrics.rows.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 	g.metrics.deferred.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
 	g.metrics.noID.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	g.metrics.unknown.DeletePartialMatch(prometheus.Labels{"tenant": string(id)})
+	g.drift.forget(id)
 }

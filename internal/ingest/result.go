@@ -52,8 +52,9 @@ type RecordResult struct {
 	Index     int
 	OK        bool
 	Duplicate bool
-	// Code, Column and Message say why a record failed; Column may be "".
-	Code, Column, Message string
+	// Code, Column and Message say why a record failed, and Hint what can be done
+	// about it; Column and Hint may be "".
+	Code, Column, Message, Hint string
 }
 
 func (r *Result) add(v RecordResult) {
@@ -77,7 +78,7 @@ func (r *Result) fail(code string, n int) {
 func (r *Result) refuse(index int, err *record.Error) {
 	r.Total++
 	r.fail(err.Code, 1)
-	r.add(RecordResult{Index: index, Code: err.Code, Column: err.Column, Message: err.Message})
+	r.add(RecordResult{Index: index, Code: err.Code, Column: err.Column, Message: err.Message, Hint: err.Hint})
 }
 
 // settle counts the rows of a piece whose publish ended with err.

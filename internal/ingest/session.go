@@ -33,6 +33,10 @@ type session struct {
 	failure *Error
 	// refreshed is true once Refresh was asked.
 	refreshed bool
+	// unknown are the fields that the table has no column for, by name, of the
+	// records so far; nil for none. unknownFields counts all.
+	unknown       map[string]*driftEntry
+	unknownFields int
 	// ids is nil for a request that nothing is remembered of.
 	ids *reservations
 }
@@ -81,6 +85,12 @@ func (s *session) decode(ctx context.Context) {
 		rec := s.d.Record()
 		if rec.Err != nil && rec.Err.Code == record.CodeUnknownColumn {
 			rec = s.secondLook(ctx, rec)
+		}
+		if len(s.d.Unknown()) > 0 {
+			if rec.Err == nil && !s.refreshed && s.anyNew() {
+				rec = s.secondLook(ctx, rec)
+			}
+			s.noteUnknown()
 		}
 		if rec.Err == nil && len(rec.Set.Columns()) == 0 {
 			rec.Err = &record.Error{Code: record.CodeMissingColumn, Message: "the record has no value for any column"}

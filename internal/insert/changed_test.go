@@ -65,7 +65,7 @@ func TestAChangedTypeNeverStoresAnotherValue(t *testing.T) {
 			letters := r.letters(birch, column.table)
 			assert.Len(t, letters, column.refused)
 			for _, l := range letters {
-				assert.True(t, strings.HasPrefix(l.Error, `column "v": `), l.Error)
+				assert.True(t, strings.HasPrefix(l.Error, `column v: `), l.Error)
 				assert.Contains(t, l.Code, "record.")
 			}
 		})

@@ -105,5 +105,5 @@ func TestRealTypeChangedBesideAColumnWithoutACodec(t *testing.T) {
 	assert.Equal(t, [][]string{{"2", `{"a":2}`}}, c.Rows(t, "SELECT id, toJSONString(j) FROM loose"))
 	letters := r.letters(birch, "loose")
 	require.Len(t, letters, 1)
-	assert.Equal(t, `column "id": 300 is out of the range of UInt8`, letters[0].Error)
+	assert.Equal(t, `column id: 300 is out of the range of UInt8`, letters[0].Error)
 }

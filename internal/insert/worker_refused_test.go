@@ -153,7 +153,7 @@ func TestWorkerRebuildsRowsWhenTypesChanged(t *testing.T) {
 	letters := r.letters(birch, "pages")
 	require.Len(t, letters, 1)
 	assert.Equal(t, `{"event_id":"2","page":"/","n":3000000000}`, letterRow(t, letters[0]), "parked as it was encoded")
-	assert.Equal(t, `column "n": 3000000000 is out of the range of Int32`, letters[0].Error)
+	assert.Equal(t, `column n: 3000000000 is out of the range of Int32`, letters[0].Error)
 	assert.Equal(t, record.CodeOutOfRange, letters[0].Code)
 }
 

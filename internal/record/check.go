@@ -103,5 +103,6 @@ func appendText(b, text []byte) []byte {
 }
 
 func (d *Decoder) checkFailed(column int, message string) *Error {
-	return &Error{Code: CodeCheckFailed, Column: d.table.columns[column].Name, Message: message}
+	name := d.table.columns[column].Name
+	return &Error{Code: CodeCheckFailed, Column: name, Message: subject(name) + " " + message}
 }

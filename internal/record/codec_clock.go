@@ -17,10 +17,12 @@ type clockCodec struct {
 	digits int
 	// unit is how many units make a second.
 	unit int64
+	// cut drops digits that the type does not hold, which are refused without it.
+	cut bool
 }
 
-func newClock(name string, size, digits int) Codec {
-	return &clockCodec{fixedCodec: newFixed(name, size), digits: digits, unit: int64(tens[digits])}
+func newClock(name string, size, digits int, cut bool) Codec {
+	return &clockCodec{fixedCodec: newFixed(name, size), digits: digits, unit: int64(tens[digits]), cut: cut}
 }
 
 func (c *clockCodec) AppendJSON(dst, value []byte) ([]byte, error) {
@@ -55,12 +57,18 @@ func (c *clockCodec) parse(dst, text, shown []byte) ([]byte, error) {
 		return dst, mismatchf("%s is not a time: %s takes hh:mm:ss", excerpt.Of(shown), c.name)
 	}
 	step := int64(1e9) / c.unit
-	if fraction.finer || fraction.nanos%step != 0 {
-		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt.Of(shown), c.name, c.digits)
+	more := fraction.finer || fraction.nanos%step != 0
+	if more && !c.cut {
+		return dst, finer(c.name, shown, c.digits)
 	}
 	units := (int64(h)*3600+int64(m)*60+int64(s))*c.unit + fraction.nanos/step
 	if negative {
-		units = -units
+		if units = -units; more {
+			units-- // toward the past
+		}
+	}
+	if units < -maxClock*c.unit-(c.unit-1) {
+		return dst, outOfRange(c.name, shown)
 	}
 	return appendLittle(dst, uint64(units), c.size), nil
 }

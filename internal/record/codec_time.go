@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"time"
 
@@ -91,14 +92,17 @@ type dateTimeCodec struct {
 	// zone is of times without an offset; nil when it is not known here.
 	zone      *time.Location
 	low, high int64
+	// cut drops digits that the type does not hold, which are refused without it.
+	cut bool
 }
 
-func newDateTime(name string, zone *time.Location) Codec {
-	return &dateTimeCodec{fixedCodec: newFixed(name, 4), unit: 1, zone: utcOf(zone), high: math.MaxUint32}
+func newDateTime(name string, zone *time.Location, cut bool) Codec {
+	return &dateTimeCodec{fixedCodec: newFixed(name, 4), unit: 1, zone: utcOf(zone), high: math.MaxUint32, cut: cut}
 }
 
-func newDateTime64(name string, precision int, zone *time.Location) Codec {
+func newDateTime64(name string, precision int, zone *time.Location, cut bool) Codec {
 	return &dateTimeCodec{
+		cut:        cut,
 		fixedCodec: newFixed(name, 8), digits: precision, unit: int64(tens[precision]),
 		zone: utcOf(zone), low: firstSecond, high: lastSecond,
 	}
@@ -145,14 +149,24 @@ func (c *dateTimeCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, err
 		return dst, outOfRange(c.name, shown)
 	}
 	step := int64(1e9) / c.unit
-	if at.finer || at.nanos%step != 0 {
-		return dst, mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt.Of(shown), c.name, c.digits)
+	if (at.finer || at.nanos%step != 0) && !c.cut {
+		return dst, finer(c.name, shown, c.digits)
 	}
 	units, ok := c.units(at.seconds, at.nanos/step)
 	if !ok {
 		return dst, outOfRange(c.name, shown)
 	}
 	return appendLittle(dst, uint64(units), c.size), nil
+}
+
+// finer refuses digits of a second that a type does not hold.
+func finer(typeName string, shown []byte, digits int) *Error {
+	fault := mismatchf("%s is finer than %s, which holds %d digits of a second", excerpt.Of(shown), typeName, digits)
+	if fault.Hint = "cut it to whole seconds"; digits > 0 {
+		fault.Hint = fmt.Sprintf("cut it to %d digits", digits)
+	}
+	fault.Hint += `, set ingest.tables.` + thisTable + `.times to "truncate" to have it cut, or make the column finer`
+	return fault
 }
 
 // units counts units since 1970 and reports whether that fits 64 bits.

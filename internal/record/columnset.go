@@ -20,6 +20,8 @@ type ColumnSet struct {
 	lines *Layout
 	// missing is the first required column that the set lacks, -1 for none.
 	missing int
+	// nested: some columns are of one Nested, perhaps.
+	nested bool
 }
 
 // Header returns the set as a JSON array of {"name","type"}, for ParseLayout.
@@ -78,11 +80,12 @@ func (t *Table) newSet(carried []byte) *ColumnSet {
 	header := []byte{'['}
 	for i := range t.columns {
 		if !hasBit(carried, i) {
-			if t.fields[i].required && set.missing < 0 {
+			if f := &t.fields[i]; set.missing < 0 && (f.required || f.needed && f.nested.anyOf(carried)) {
 				set.missing = i
 			}
 			continue
 		}
+		set.nested = set.nested || t.fields[i].nested != nil && len(t.fields[i].nested.columns) > 1
 		set.columns = append(set.columns, i)
 		header = t.appendHeader(header, i)
 	}

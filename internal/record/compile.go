@@ -16,36 +16,44 @@ func NewCodec(typeText string, zone *time.Location) (Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return codecOf(t, zone)
+	return maker{zone: zone}.codec(t)
 }
 
-// codecOf builds the codec of a parsed type.
-func codecOf(t coltype.Type, zone *time.Location) (Codec, error) {
+// maker makes codecs.
+type maker struct {
+	zone *time.Location
+	// cut is for codecs that cut digits of a second which their type does not
+	// hold.
+	cut bool
+}
+
+// codec builds the codec of a parsed type.
+func (m maker) codec(t coltype.Type) (Codec, error) {
 	switch t.Kind {
 	case coltype.LowCardinality, coltype.SimpleAggregateFunction, coltype.Geo:
-		return codecOf(t.Elem(), zone)
+		return m.codec(t.Elem())
 	case coltype.Nullable, coltype.Array:
-		return listOf(t, zone)
+		return m.list(t)
 	case coltype.Nested:
-		elem, err := tupleOf(t, zone)
+		elem, err := m.tuple(t)
 		if err != nil {
 			return nil, err
 		}
 		return &arrayCodec{plainCodec: plainCodec{name: label(t)}, elem: elem}, nil
 	case coltype.Tuple:
-		return tupleOf(t, zone)
+		return m.tuple(t)
 	case coltype.Map:
-		return mapOf(t, zone)
+		return m.mapping(t)
 	}
-	if codec := scalarCodec(t, zone); codec != nil {
+	if codec := m.scalar(t); codec != nil {
 		return codec, nil
 	}
 	return nil, noCodec(t)
 }
 
-// listOf builds the codec of Array and Nullable.
-func listOf(t coltype.Type, zone *time.Location) (Codec, error) {
-	elem, err := codecOf(t.Elem(), zone)
+// list builds the codec of Array and Nullable.
+func (m maker) list(t coltype.Type) (Codec, error) {
+	elem, err := m.codec(t.Elem())
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +70,9 @@ func noCodec(t coltype.Type) error {
 	return fmt.Errorf("values of type %s cannot be read here", label(t))
 }
 
-// scalarCodec builds the codec of a type that holds no others, nil when there
+// scalar builds the codec of a type that holds no others, nil when there
 // is none.
-func scalarCodec(t coltype.Type, zone *time.Location) Codec {
+func (m maker) scalar(t coltype.Type) Codec {
 	switch t.Kind {
 	case coltype.Int, coltype.UInt:
 		return newInt(t.Text, t.Bits, t.Kind == coltype.Int)
@@ -89,15 +97,15 @@ func scalarCodec(t coltype.Type, zone *time.Location) Codec {
 	case coltype.Enum:
 		return newEnum(t)
 	case coltype.Time:
-		return newClock(t.Text, 4, 0)
+		return newClock(t.Text, 4, 0, m.cut)
 	case coltype.Time64:
-		return newClock(t.Text, 8, t.Precision)
+		return newClock(t.Text, 8, t.Precision, m.cut)
 	case coltype.Date, coltype.Date32:
 		return newDate(t.Text)
 	case coltype.DateTime:
-		return newDateTime(t.Text, zoneOf(t, zone))
+		return newDateTime(t.Text, zoneOf(t, m.zone), m.cut)
 	case coltype.DateTime64:
-		return newDateTime64(t.Text, t.Precision, zoneOf(t, zone))
+		return newDateTime64(t.Text, t.Precision, zoneOf(t, m.zone), m.cut)
 	}
 	return nil
 }
@@ -115,28 +123,28 @@ func zoneOf(t coltype.Type, server *time.Location) *time.Location {
 	return zone
 }
 
-func tupleOf(t coltype.Type, zone *time.Location) (Codec, error) {
+func (m maker) tuple(t coltype.Type) (Codec, error) {
 	if len(t.Elems) == 0 {
 		return nil, noCodec(t)
 	}
 	elems := make([]Codec, len(t.Elems))
 	for i, elem := range t.Elems {
 		var err error
-		if elems[i], err = codecOf(elem, zone); err != nil {
+		if elems[i], err = m.codec(elem); err != nil {
 			return nil, err
 		}
 	}
 	return newTuple(label(t), elems, t.Names), nil
 }
 
-// mapOf builds a map's codec. Keys that are composite have no JSON form that
+// mapping builds a map's codec. Keys that are composite have no JSON form that
 // reads back.
-func mapOf(t coltype.Type, zone *time.Location) (Codec, error) {
-	key := scalarCodec(unwrap(t.Elems[0]), zone)
+func (m maker) mapping(t coltype.Type) (Codec, error) {
+	key := m.scalar(unwrap(t.Elems[0]))
 	if key == nil {
 		return nil, noCodec(t)
 	}
-	value, err := codecOf(t.Elems[1], zone)
+	value, err := m.codec(t.Elems[1])
 	if err != nil {
 		return nil, err
 	}

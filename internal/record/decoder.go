@@ -1,9 +1,6 @@
 package record
 
-import (
-	"bytes"
-	"errors"
-)
+import "bytes"
 
 // InputFormat is a request body's format.
 type InputFormat uint8
@@ -37,6 +34,17 @@ type DecodeOptions struct {
 	IDField string
 	// RequireID refuses records without an ID.
 	RequireID bool
+	// UnknownFields says what becomes of fields that the table has no column for,
+	// and CollectInto is the column that takes them: a Map(String, String) or JSON
+	// one. They are refused where it cannot.
+	UnknownFields UnknownFields
+	CollectInto   string
+	// EventData, when not empty, says that the records are CloudEvents: it is the
+	// column that their data is for, or MergeEventData.
+	EventData string
+	// CutTimes cuts digits of a second that the column does not hold, toward the
+	// past, instead of refusing them.
+	CutTimes bool
 	// Refuse, when not nil, is the verdict on every record that is otherwise
 	// well formed: the request's own rules cannot be applied.
 	Refuse *Error
@@ -69,7 +77,9 @@ type Record struct {
 // Decoder reads the records of one body. Whether the body as a whole is at
 // fault is known, by Err, before the first Next. It is for one goroutine.
 type Decoder struct {
-	table   *Table
+	table *Table
+	// fields are the table's, or those that cut times.
+	fields  []field
 	body    []byte
 	format  InputFormat
 	options DecodeOptions
@@ -92,6 +102,17 @@ type Decoder struct {
 	sent, carried []byte
 	row           []byte
 
+	// aside is what the record has beside columns, unknown its fields that are
+	// none (unknowns counts all), and made the values that were made of them.
+	aside    []aside
+	unknown  []Unknown
+	unknowns int
+	made     [][]byte
+	// within is set while the data of an event is read.
+	within bool
+	// lengths are those of arrays that belong together.
+	lengths []length
+
 	// What follows is learnt from the records before.
 
 	// order is the column of the nth key in the record before.
@@ -105,6 +126,11 @@ type Decoder struct {
 	line []byte
 	// id is the column of IDField, negative for none.
 	id int
+	// collect is the column of CollectInto, negative for none.
+	collect     int
+	collectJSON bool
+	// hints counts the names that were looked for among the columns.
+	hints int
 	// checked becomes Record.Checked.
 	checked []byte
 }
@@ -130,10 +156,16 @@ func (t *Table) NewDecoder(f InputFormat, body []byte, o DecodeOptions) *Decoder
 	columns := len(t.columns)
 	bits := make([]byte, 2*((columns+7)/8))
 	d := &Decoder{
-		table: t, body: bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), format: f, options: o,
+		table: t, fields: t.fieldsFor(o.CutTimes), body: bytes.TrimPrefix(body, []byte("\xEF\xBB\xBF")), format: f, options: o,
 		values: make([]extent, columns), order: make([]int, 0, columns), access: make([]access, columns),
 		sent: bits[:len(bits)/2], carried: bits[len(bits)/2:],
 		row: make([]byte, 0, min(len(body), firstRowBytes)), id: t.idColumn(o.IDField),
+	}
+	if d.collect = noColumn; o.UnknownFields == CollectUnknown {
+		d.collect, d.collectJSON = t.collector(o.CollectInto)
+	}
+	if o.EventData != "" {
+		d.order = nil // no guess may pass by the event's data
 	}
 	if fault := d.open(); fault != nil {
 		d.err, d.done = fault, true
@@ -150,6 +182,9 @@ func (d *Decoder) Next() bool {
 	clear(d.sent)
 	clear(d.carried)
 	d.fault, d.row = nil, d.row[:0]
+	if d.unknowns > 0 || len(d.made) > 0 || len(d.aside) > 0 {
+		d.aside, d.unknown, d.made, d.unknowns = d.aside[:0], d.unknown[:0], d.made[:0], 0
+	}
 	switch {
 	case d.format == NDJSON:
 		return d.nextLine()
@@ -162,17 +197,30 @@ func (d *Decoder) Next() bool {
 // Record returns the current record. It is valid until the next Next.
 func (d *Decoder) Record() Record { return d.record }
 
+// Unknown returns the fields of the current record that the table has no column
+// for, at most 256, whether or not the record was refused for them. They are
+// valid until the next Next.
+func (d *Decoder) Unknown() []Unknown { return d.unknown }
+
 // Value returns the JSON of a column as the current record sent it, null
 // included; the field of a CSV or TSV record is returned as a JSON string.
 func (d *Decoder) Value(column int) (raw []byte, ok bool) {
 	if d.record.Index == 0 || !hasBit(d.sent, column) {
 		return nil, false
 	}
-	if d.format.delimited() {
+	s := d.values[column]
+	if d.format.delimited() && s.from != madeHere {
 		return d.fieldJSON(column)
 	}
-	s := d.values[column]
-	return d.src[s.from:s.to], true
+	return d.text(s), true
+}
+
+// text is the JSON of a value.
+func (d *Decoder) text(s extent) []byte {
+	if s.from == madeHere {
+		return d.made[s.to]
+	}
+	return d.src[s.from:s.to]
 }
 
 // Single reports whether the format is JSON and the body is one object.
@@ -185,6 +233,9 @@ func (d *Decoder) Err() error { return d.err }
 // columns and values.
 func (d *Decoder) finish(malformed *Error) bool {
 	d.record = Record{Index: d.record.Index + 1}
+	if (len(d.aside) > 0 || d.collect >= 0) && malformed == nil {
+		d.settle()
+	}
 	if malformed == nil {
 		malformed = d.fault
 	}
@@ -217,17 +268,23 @@ func (d *Decoder) encode() *Error {
 	}
 	switch {
 	case set.missing >= 0 && !d.options.MissingAsZero:
-		return &Error{Code: CodeMissingColumn, Column: t.columns[set.missing].Name, Message: "is missing, and has no default"}
+		return missingColumn(t, t.columns[set.missing].Name)
 	case len(set.columns) == 0:
 		return &Error{Code: CodeMissingColumn, Message: "the record carries no column"}
 	}
 	row := d.row
 	d.checked = d.checked[:0]
+	if set.nested {
+		d.lengths = d.lengths[:0]
+	}
 	for _, column := range set.columns {
 		start := len(row)
 		var fault *Error
 		if row, fault = d.appendValue(row, column); fault == nil {
 			fault = d.verify(column, row[start:])
+		}
+		if set.nested && fault == nil {
+			fault = d.pair(column, row[start:])
 		}
 		if fault != nil {
 			return fault
@@ -254,23 +311,12 @@ func (d *Decoder) appendValue(row []byte, column int) ([]byte, *Error) {
 	if !hasBit(d.sent, column) {
 		return append(row, d.stamped(column)...), nil
 	}
-	if d.format.delimited() {
+	if d.format.delimited() && d.values[column].from != madeHere {
 		return d.appendField(row, column)
 	}
-	s := d.values[column]
-	row, err := d.table.fields[column].codec.AppendJSON(row, d.src[s.from:s.to])
+	row, err := d.fields[column].codec.AppendJSON(row, d.text(d.values[column]))
 	if err != nil {
-		return row, ofColumn(err, d.table.columns[column].Name)
+		return row, ofColumn(err, d.table, d.table.columns[column].Name)
 	}
 	return row, nil
-}
-
-// ofColumn names the column in a codec's error.
-func ofColumn(err error, column string) *Error {
-	fault, ok := errors.AsType[*Error](err)
-	if !ok {
-		fault = &Error{Code: CodeTypeMismatch, Message: err.Error()}
-	}
-	fault.Column = column
-	return fault
 }

@@ -7,8 +7,10 @@ import (
 
 // delimited is a Decoder's part that is of CSV and TSV.
 type delimited struct {
-	// columns are those of a record's fields, in their order.
+	// columns are those of a record's fields, in their order; -1-i is that of
+	// unknown[i].
 	columns []int
+	unknown [][]byte
 	// separator stands between fields.
 	separator byte
 	// valid says that the whole body is UTF-8.
@@ -78,9 +80,16 @@ func (d *Decoder) readHeader() *BodyError {
 func (d *Decoder) addColumn(name, seen []byte) *BodyError {
 	column, ok := d.table.index[string(name)]
 	switch {
+	case !ok && (d.options.UnknownFields == DropUnknown || d.options.UnknownFields == CollectUnknown && d.collect >= 0 && d.granted(d.collect)):
+		if len(d.delimited.unknown) == maxUnknown {
+			return malformedBody("the header line names more than %d fields that table %s has no column for", maxUnknown, quoted(d.table.name))
+		}
+		d.delimited.unknown = append(d.delimited.unknown, bytes.Clone(name))
+		d.delimited.columns = append(d.delimited.columns, -len(d.delimited.unknown))
+		return nil
 	case !ok:
 		return &BodyError{
-			Code: CodeUnknownColumn, Column: string(name),
+			Code: CodeUnknownColumn, Column: string(name), Hint: d.nearest(name),
 			Message: "the header line names " + quoted(string(name)) + ", and table " + quoted(d.table.name) + " has no such column",
 		}
 	case !d.granted(column):
@@ -133,7 +142,11 @@ func (d *Decoder) readRow() *Error {
 			fault = f.fault
 		}
 		if found < len(d.delimited.columns) && !f.omitted {
-			d.takeField(d.delimited.columns[found], f)
+			if column := d.delimited.columns[found]; column >= 0 {
+				d.takeField(column, f)
+			} else {
+				d.takeUnknown(d.delimited.unknown[-column-1], f)
+			}
 		}
 	}
 	switch {
@@ -161,6 +174,24 @@ func (d *Decoder) takeField(column int, f textField) {
 
 // nullText is how a field says NULL.
 const nullText = `\N`
+
+// takeUnknown sets the field of a name aside that is no column.
+func (d *Decoder) takeUnknown(name []byte, f textField) {
+	if f.null {
+		return // as if it had been left out
+	}
+	text, fault := d.textOf(f.text)
+	if fault != nil {
+		d.blame(fault)
+		return
+	}
+	value := bytes.Clone(text)
+	if len(text) == 0 || text[0] == '"' || text[0] == '{' || text[0] == '[' || string(text) == "null" || !isJSON(text) {
+		value = AppendJSONString(nil, text)
+	}
+	d.made = append(d.made, value)
+	d.aside = append(d.aside, aside{name: name, value: extent{madeHere, len(d.made) - 1}})
+}
 
 // textField is one field of a record.
 type textField struct {
@@ -211,7 +242,7 @@ func (d *Decoder) isQuoted(s extent) bool { return s.from > 0 && d.body[s.from-1
 
 // appendField appends the field that the record has for a column.
 func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
-	f, s := &d.table.fields[column], d.values[column]
+	f, s := &d.fields[column], d.values[column]
 	if f.nullable && d.isNullField(s) {
 		return append(row, 1), nil
 	}
@@ -229,10 +260,9 @@ func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
 		if row, err = f.codec.AppendText(row, text); err == nil {
 			return row, nil
 		}
-		fault = ofColumn(err, "")
+		return row, ofColumn(err, d.table, d.table.columns[column].Name)
 	}
-	fault.Column = d.table.columns[column].Name
-	return row, fault
+	return row, ofColumn(fault, d.table, d.table.columns[column].Name)
 }
 
 // isNullField reports whether a field is \N, as it stands in the body.

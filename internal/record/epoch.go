@@ -22,6 +22,9 @@ func parseEpoch(text []byte, quoted bool) (instant, badTime) {
 	}
 	t, bad := epochParts(n)
 	if n.negative {
+		if t.finer { // so that cutting it cuts toward the past
+			t.nanos++
+		}
 		t.seconds = -t.seconds
 		if t.nanos > 0 {
 			t.seconds, t.nanos = t.seconds-1, 1e9-t.nanos

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
@@ -34,23 +36,54 @@ type Error struct {
 	Code string
 	// Column is the column at fault, "" when the record as a whole is.
 	Column string
-	// Message is a sentence for a person. It never holds more than a short
-	// piece of the value.
+	// Message is a sentence for a person, which names the column. It never holds
+	// more than a short piece of the value.
 	Message string
+	// Hint says what can be done about it, "" where that is not known.
+	Hint string
 }
 
-// Error returns the column and the message.
-func (e *Error) Error() string {
-	if e.Column == "" {
-		return e.Message
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// subject returns how a sentence speaks of a column.
+func subject(name string) string {
+	plain := func(c rune) bool {
+		return c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 	}
-	return "column " + quoted(e.Column) + ": " + e.Message
+	if strings.ContainsFunc(name, func(c rune) bool { return !plain(c) }) {
+		return "column " + quoted(name)
+	}
+	return "column " + excerpt.Of(name)
+}
+
+// ofColumn is a codec's error, or another, as that of a column.
+func ofColumn(err error, table *Table, name string) *Error {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok {
+		fault = &Error{Code: CodeTypeMismatch, Message: err.Error()}
+	}
+	fault.Column = name
+	fault.Message = subject(name) + ": " + fault.Message
+	fault.Hint = strings.ReplaceAll(fault.Hint, thisTable, table.name)
+	return fault
+}
+
+// thisTable stands in hints for the table, whose name codecs do not know.
+const thisTable = "<table>"
+
+// missingColumn is the fault of a record that leaves out what it may not.
+func missingColumn(table *Table, name string) *Error {
+	return &Error{
+		Code: CodeMissingColumn, Column: name, Message: subject(name) + " is missing, and has no default",
+		Hint: "send it, give it a DEFAULT in ClickHouse, or set ingest.tables." + table.name + ".missing_as_zero to store its type's zero",
+	}
 }
 
 // NotAllowed is the fault of a column that the sender may not send. Where it may
 // not send every column, one that the table lacks has the same fault.
 func NotAllowed(column string) *Error {
-	return &Error{Code: CodeColumnNotAllowed, Column: column, Message: "may not be sent by this role"}
+	return &Error{Code: CodeColumnNotAllowed, Column: column, Message: subject(column) + " may not be sent by this role"}
 }
 
 // HeaderNotAllowed is NotAllowed of a header line.
@@ -66,6 +99,8 @@ type BodyError struct {
 	// Column is the column that a header line is at fault with, else "".
 	Column  string
 	Message string
+	// Hint says what can be done about it, "" where that is not known.
+	Hint string
 }
 
 // Error returns the message.
@@ -95,7 +130,10 @@ func outOfRangef(format string, args ...any) *Error {
 }
 
 func nullNotAllowed(typeName string) *Error {
-	return &Error{Code: CodeNullNotAllowed, Message: "null is not allowed in type " + typeName}
+	return &Error{
+		Code: CodeNullNotAllowed, Message: "null is not allowed in type " + typeName,
+		Hint: "send a value, or make the type Nullable in ClickHouse; a column with a DEFAULT takes null as left out",
+	}
 }
 
 // quoted returns a name in double quotes, cut to a length fit for a message.

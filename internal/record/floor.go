@@ -111,9 +111,6 @@ func floorEpoch(text []byte, quoted bool, precision int) (floor []byte, exact, o
 	if bad != timeIsOne {
 		return nil, false, false
 	}
-	if t.finer && text[0] == '-' { // what was cut off makes it less
-		t.nanos--
-	}
 	at := time.Unix(t.seconds, t.nanos).UTC()
 	below := at.Truncate(time.Duration(1e9 / tens[precision]))
 	return AppendJSONString(nil, below.Format(time.RFC3339Nano)), !t.finer && below.Equal(at), true

@@ -19,9 +19,14 @@ func (d *Decoder) requireID() *Error {
 	if !d.options.RequireID || d.sendsID() {
 		return nil
 	}
-	fault := &Error{Code: CodeMissingID, Column: excerpt.Of(d.options.IDField), Message: "holds the id that every record of this table needs"}
+	name := excerpt.Of(d.options.IDField)
+	fault := &Error{
+		Code: CodeMissingID, Column: name, Message: subject(name) + " is missing, null or empty, and holds the id that every record of this table needs",
+		Hint: "send an id in it, or set dedupe.tables." + d.table.name + ".require_id to false",
+	}
 	if d.id < 0 {
-		fault.Message = "holds the id that every record needs, and table " + quoted(d.table.name) + " has no such column"
+		fault.Message = subject(name) + " holds the id that every record needs, and table " + quoted(d.table.name) + " has no such column"
+		fault.Hint = "add the column, or name the one of ids in dedupe.tables." + d.table.name + ".id_field"
 	}
 	return fault
 }
@@ -33,10 +38,11 @@ func (d *Decoder) sendsID() bool {
 		return false
 	}
 	s := d.values[d.id]
-	if d.format.delimited() {
+	if d.format.delimited() && s.from != madeHere {
 		return s.to > s.from && !d.isNullField(s)
 	}
-	return !isNull(d.src[s.from:]) && string(d.src[s.from:s.to]) != `""`
+	text := d.text(s)
+	return !isNull(text) && string(text) != `""`
 }
 
 // idOf is the id in an encoded value, copied: that of T and of Nullable(T) is

@@ -63,7 +63,7 @@ func ParseLines(columns string, zone *time.Location) (*Lines, error) {
 	}
 	l := &Lines{layout: &Layout{}}
 	for _, c := range parsed {
-		l.layout.add(c, newField(c, zone).codec)
+		l.layout.add(c, newField(c, maker{zone: zone}).codec)
 	}
 	return l, nil
 }

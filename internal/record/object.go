@@ -1,7 +1,5 @@
 package record
 
-import "github.com/wavehouse/wavehouse/internal/excerpt"
-
 // scanObject reads the object at b[at] into values and bits, and returns the
 // offset after it or that of what is wrong with it. A column that is at fault
 // is remembered, and the rest is still checked.
@@ -21,6 +19,8 @@ func (d *Decoder) scanObject(b []byte, at int) (end int, fault syntax) {
 		}
 		if column >= 0 {
 			d.take(column, extent{value, end})
+		} else if column == setAside {
+			d.aside[len(d.aside)-1].value = extent{value, end}
 		}
 		if i = end; i < len(b) && b[i] != ',' && b[i] != '}' {
 			i = skipSpace(b, i)
@@ -64,17 +64,13 @@ func (d *Decoder) scanColumn(b []byte, i, nth int) (column, value int, fault syn
 	return column, value, fine
 }
 
-// columnOf finds the column of a key.
+// columnOf finds the column of a key, or what else it is.
 func (d *Decoder) columnOf(key []byte) int {
 	name := unquote(key)
-	if column, ok := d.table.index[string(name)]; ok {
+	if column, ok := d.table.index[string(name)]; ok && (d.options.EventData == "" || d.within || string(name) != eventData) {
 		return column
 	}
-	d.blame(&Error{
-		Code: CodeUnknownColumn, Column: excerpt.Of(name),
-		Message: "table " + quoted(d.table.name) + " has no such column",
-	})
-	return -1
+	return d.unusual(name)
 }
 
 // blame remembers the record's first fault.
@@ -90,7 +86,7 @@ func (d *Decoder) take(column int, s extent) {
 		return
 	}
 	d.values[column] = s
-	if !d.table.fields[column].nullOmits || !isNull(d.src[s.from:]) {
+	if !d.table.fields[column].nullOmits || !isNull(d.text(s)) {
 		setBit(d.carried, column)
 	}
 }
@@ -114,7 +110,12 @@ func (d *Decoder) admit(column int) bool {
 }
 
 func (d *Decoder) refuse(column int, code, message string) {
-	d.blame(&Error{Code: code, Column: d.table.columns[column].Name, Message: message})
+	name := d.table.columns[column].Name
+	fault := &Error{Code: code, Column: name, Message: subject(name) + " " + message}
+	if code == CodeColumnComputed {
+		fault.Hint = "leave it out"
+	}
+	d.blame(fault)
 }
 
 // granted asks once per column whether it may be sent.

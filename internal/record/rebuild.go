@@ -42,9 +42,9 @@ func (t *Table) NewRebuild(from *Layout, o DecodeOptions) *Rebuild {
 		column, ok := t.index[name]
 		switch {
 		case !ok:
-			r.refuse(CodeUnknownColumn, name, "table "+quoted(t.name)+" has no such column")
+			r.refuse(CodeUnknownColumn, name, "table "+quoted(t.name)+" has no "+subject(name))
 		case t.fields[column].computed:
-			r.refuse(CodeColumnComputed, name, "is computed by ClickHouse and cannot be sent")
+			r.refuse(CodeColumnComputed, name, subject(name)+" is computed by ClickHouse and cannot be sent")
 		default:
 			r.source[column] = field
 			r.same[column] = from.types[field] == t.columns[column].Type
@@ -81,9 +81,7 @@ func (r *Rebuild) Row(row []byte) (set *ColumnSet, rebuilt []byte, err error) {
 	set = r.table.setOf(r.carried)
 	switch {
 	case set.missing >= 0 && !r.options.MissingAsZero:
-		return nil, nil, &Error{
-			Code: CodeMissingColumn, Column: r.table.columns[set.missing].Name, Message: "is missing, and has no default",
-		}
+		return nil, nil, missingColumn(r.table, r.table.columns[set.missing].Name)
 	case len(set.columns) == 0:
 		return nil, nil, &Error{Code: CodeMissingColumn, Message: "the record carries no column"}
 	case set.lines != nil:
@@ -120,7 +118,7 @@ func (r *Rebuild) judge(column int, codec Codec, encoded []byte) (err error) {
 		return nil
 	}
 	if r.row, err = f.codec.AppendJSON(r.row, r.value); err != nil {
-		return ofColumn(err, r.table.columns[column].Name)
+		return ofColumn(err, r.table, r.table.columns[column].Name)
 	}
 	setBit(r.carried, column)
 	return nil

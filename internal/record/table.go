@@ -1,6 +1,8 @@
 package record
 
 import (
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -14,6 +16,11 @@ type Table struct {
 	fields  []field
 	index   map[string]int
 	sets    setTable
+	// nested are the Nested columns by their names, nil for none.
+	nested map[string]*nested
+	zone   *time.Location
+	// cut are the fields whose codecs cut times, made when first asked for.
+	cut func() []field
 }
 
 // field is what the decoder knows about one column.
@@ -32,8 +39,11 @@ type field struct {
 	computed bool
 	// nullOmits: an explicit null is as if the column had been left out.
 	nullOmits bool
-	// required columns may not be left out.
-	required bool
+	// required columns may not be left out, needed ones not unless their whole
+	// Nested is.
+	required, needed bool
+	// nested is the Nested that the column is of, nil for none.
+	nested *nested
 }
 
 // Compile builds a Table; zone is the server's. It never fails: the value of a
@@ -44,19 +54,43 @@ func Compile(name string, columns []Column, zone *time.Location) *Table {
 		fields: make([]field, len(columns)),
 		index:  make(map[string]int, len(columns)),
 		sets:   setTable{known: make(map[string]*ColumnSet)},
+		zone:   zone,
 	}
 	for i, column := range columns {
-		t.fields[i] = newField(column, zone)
+		t.fields[i] = newField(column, maker{zone: zone})
 		t.index[column.Name] = i
+		t.addNested(i)
 	}
+	for i := range t.fields {
+		f := &t.fields[i]
+		// The arrays of a Nested that a record says nothing of are empty.
+		f.needed, f.required = f.required, f.required && f.nested == nil
+	}
+	t.cut = sync.OnceValue(t.cutting)
 	return t
 }
 
-func newField(column Column, zone *time.Location) field {
+// fieldsFor returns the fields, or those whose codecs cut times.
+func (t *Table) fieldsFor(cutTimes bool) []field {
+	if cutTimes {
+		return t.cut()
+	}
+	return t.fields
+}
+
+func (t *Table) cutting() []field {
+	all := slices.Clone(t.fields)
+	for i := range all {
+		all[i].codec = newField(t.columns[i], maker{zone: t.zone, cut: true}).codec
+	}
+	return all
+}
+
+func newField(column Column, m maker) field {
 	f := field{key: AppendJSONString(nil, column.Name), computed: column.computed()}
 	t, err := coltype.Parse(column.Type)
 	if err == nil {
-		f.codec, err = codecOf(t, zone)
+		f.codec, err = m.codec(t)
 	}
 	acceptsNull := t.AcceptsNull()
 	if err != nil {

@@ -206,8 +206,9 @@ func (r *run) insert(row map[string]any) (stored map[string]any, code string, er
 	if bound.Refuse != nil {
 		return nil, bound.Refuse.Code, bound.Refuse
 	}
+	rules := r.snapshot.Config.IngestFor(r.table.Name)
 	decoded, err := r.decode(row, record.DecodeOptions{
-		MissingAsZero: r.snapshot.Config.MissingAsZero(r.table.Name), Checks: bound.Checks,
+		MissingAsZero: rules.MissingAsZero, CutTimes: rules.Times == settings.TimesTruncate, Checks: bound.Checks,
 		Allow: func(column int) bool { return grant.Allows(r.table.Columns[column].Name) },
 	})
 	if refusal, ok := err.(*record.Error); ok { //nolint:errorlint // decode wraps nothing

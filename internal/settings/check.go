@@ -26,6 +26,7 @@ func checkConfig(s *source, c *Config) {
 	checkHeaders(s, c.ClickHouse.Headers)
 	checkRetention(s, c)
 	checkBurst(s, c.Ingest.Limits)
+	checkCollectors(s, c)
 	checkOrigins(s, c.CORS.AllowedOrigins)
 	checkKeySet(s, c.Auth.JWKSURL)
 }

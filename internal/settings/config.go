@@ -117,10 +117,18 @@ type DLQTable struct {
 // Ingest says which records are taken, and how rows are batched.
 type Ingest struct {
 	// Beacon takes what a web page sends with navigator.sendBeacon.
-	Beacon bool                   `json:"beacon"`
-	Flush  Flush                  `json:"flush"`
-	Tables map[string]IngestTable `json:"tables"`
-	Limits *IngestLimits          `json:"limits"` // nil is none
+	Beacon bool `json:"beacon"`
+	// CloudEvents says what becomes of the data of events.
+	CloudEvents CloudEvents            `json:"cloudevents"`
+	Flush       Flush                  `json:"flush"`
+	Tables      map[string]IngestTable `json:"tables"`
+	Limits      *IngestLimits          `json:"limits"` // nil is none
+}
+
+// CloudEvents says how events of the CloudEvents format become records.
+type CloudEvents struct {
+	// Data is the column that an event's data is for, or "merge".
+	Data string `json:"data"`
 }
 
 // Flush is when a batch is written: at the first of its three limits.
@@ -143,6 +151,32 @@ type IngestTable struct {
 	// MissingAsZero stores the type's zero in a column without a default that
 	// a record does not name.
 	MissingAsZero *bool `json:"missing_as_zero"`
+	// Times is TimesExact or TimesTruncate, UnknownFields one of the constants
+	// below.
+	Times         *string `json:"times"`
+	UnknownFields *string `json:"unknown_fields"`
+	CollectInto   *string `json:"collect_into"`
+}
+
+// What becomes of times that are finer than their column.
+const (
+	TimesExact    = "exact"
+	TimesTruncate = "truncate"
+)
+
+// What becomes of fields that the table has no column for.
+const (
+	UnknownReject  = "reject"
+	UnknownDrop    = "drop"
+	UnknownCollect = "collect"
+)
+
+// IngestRules are what is asked of the records of one table.
+type IngestRules struct {
+	MissingAsZero        bool
+	Times, UnknownFields string
+	// CollectInto is the column for fields that have none, "" for none.
+	CollectInto string
 }
 
 // IngestLimits is a token bucket for the tenant; a nil bound is none.
@@ -229,6 +263,19 @@ func (c *Config) MissingAsZero(table string) bool {
 		set(&zero, c.Ingest.Tables[name].MissingAsZero)
 	}
 	return zero
+}
+
+// IngestFor returns what is asked of the records of the table.
+func (c *Config) IngestFor(table string) IngestRules {
+	r := IngestRules{Times: TimesExact, UnknownFields: UnknownReject}
+	for _, name := range []string{AllTables, table} {
+		over := c.Ingest.Tables[name]
+		set(&r.MissingAsZero, over.MissingAsZero)
+		set(&r.Times, over.Times)
+		set(&r.UnknownFields, over.UnknownFields)
+		set(&r.CollectInto, over.CollectInto)
+	}
+	return r
 }
 
 // DLQEnabled reports whether rows of the table that ClickHouse refuses are

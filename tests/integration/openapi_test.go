@@ -242,7 +242,7 @@ func (d *driver) limits() {
 func opsRoutes() map[string]string {
 	return map[string]string{
 		"/v1/ops/query": http.MethodPost, "/v1/ops/fleet": http.MethodGet, "/v1/ops/schema": http.MethodGet, "/v1/ops/schema/refresh": http.MethodPost,
-		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet, "/v1/ops/types": http.MethodGet,
+		"/v1/ops/pipes": http.MethodGet, "/v1/ops/pipes/{name}": http.MethodGet, "/v1/ops/tenants": http.MethodGet, "/v1/ops/types": http.MethodGet, "/v1/ops/drift": http.MethodGet,
 		"/v1/ops/dlq/stats": http.MethodGet, "/v1/ops/dlq/rows": http.MethodGet, "/v1/ops/dlq/replay": http.MethodPost, "/v1/ops/settings/reload": http.MethodPost,
 	}
 }
@@ -279,6 +279,8 @@ func (d *driver) ops() {
 	for _, target := range []string{"/v1/ops/schema", "/v1/ops/schema?table=pages"} {
 		d.ask(http.MethodGet, "/v1/ops/schema", question{200, target, "", operator()})
 	}
+	d.ask(http.MethodPost, "/v1/ingest", question{400, "/v1/ingest?table=pages", `{"event_id":"drift","pagina":1}`, jsonBody()})
+	d.ask(http.MethodGet, "/v1/ops/drift", question{200, "/v1/ops/drift", "", operator()})
 	d.ask(http.MethodPost, "/v1/ops/schema/refresh", question{200, "/v1/ops/schema/refresh?tenant=0", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/pipes", question{200, "/v1/ops/pipes", "", operator()})
 	d.ask(http.MethodGet, "/v1/ops/pipes/{name}", question{200, "/v1/ops/pipes/top", "", operator()})
