@@ -133,6 +133,59 @@ var flightQuestions = []dashboardQuestion{
 	},
 }
 
+// visitQuestions are about visits of a shop's pages, whose attributes are keys of a map
+// and paths of JSON.
+var visitQuestions = []dashboardQuestion{
+	{
+		"how many visits and buyers are there by browser",
+		`{"columns":["attrs.browser"],"aggregations":[{"fn":"count","alias":"visits"},{"fn":"count_distinct","column":"user","alias":"buyers","where":[{"column":"event","op":"eq","value":"buy"}]}],"group_by":["attrs.browser"],"order_by":[{"column":"visits","dir":"desc"},{"column":"attrs.browser"}]}`,
+		"SELECT if(mapContains(attrs, 'browser'), attrs['browser'], NULL) AS `attrs.browser`, count() AS visits, uniqExactIf(user, event = 'buy') AS buyers FROM visits GROUP BY `attrs.browser` ORDER BY visits DESC, `attrs.browser`",
+	},
+	{
+		"which share of visitors from a campaign buys, for campaigns with a hundred visits",
+		`{"columns":["attrs.campaign"],"aggregations":[{"fn":"count","alias":"visits"},{"fn":"ratio","alias":"conversion","numerator":{"fn":"count_distinct","column":"user","where":[{"column":"event","op":"eq","value":"buy"}]},"denominator":{"fn":"count_distinct","column":"user"}}],
+			"filters":[{"column":"attrs.campaign","op":"is_not_null"}],"group_by":["attrs.campaign"],"having":[{"column":"visits","op":"gte","value":100},{"column":"attrs.campaign","op":"neq","value":"test"}],"order_by":[{"column":"conversion","dir":"desc"}]}`,
+		"SELECT attrs['campaign'] AS `attrs.campaign`, count() AS visits, uniqExactIf(user, event = 'buy') / uniqExact(user) AS conversion FROM visits WHERE mapContains(attrs, 'campaign') GROUP BY `attrs.campaign` HAVING visits >= 100 AND `attrs.campaign` != 'test' ORDER BY conversion DESC",
+	},
+	{
+		"what does a purchase bring, by the tag that visitors have, and with what did they look last",
+		`{"columns":["tags[1]"],"aggregations":[{"fn":"sum","column":"price","alias":"revenue"},{"fn":"avg","column":"price","alias":"each"},{"fn":"arg_max","column":"attrs.browser","by":"at","alias":"last_by"}],"filters":[{"column":"event","op":"eq","value":"buy"},{"column":"tags","op":"contains","value":"eu"}],"group_by":["tags[1]"],"order_by":[{"column":"tags[1]"}]}`,
+		"SELECT tags[1] AS `tags[1]`, sum(price) AS revenue, avg(price) AS each, argMax(if(mapContains(attrs, 'browser'), attrs['browser'], NULL), at) AS last_by FROM visits WHERE event = 'buy' AND has(tags, 'eu') GROUP BY `tags[1]` ORDER BY `tags[1]`",
+	},
+	{
+		"how did revenue of each day go, compared with the week before, and days without any",
+		`{"time_bucket":{"column":"at","every":"1d","time_zone":"Europe/Berlin","alias":"day","fill":true},"time_range":{"column":"at","since":"2026-03-28","until":"2026-04-04","time_zone":"Europe/Berlin"},"compare":"7d","aggregations":[{"fn":"sum","column":"price","alias":"revenue"}]}`,
+		`SELECT toTimeZone(toStartOfDay(at + if(early, 0, 0), 'Europe/Berlin'), 'UTC') AS day, sum(if(early, 0, price)) AS revenue, sum(if(early, price, 0)) AS revenue_previous FROM
+			(SELECT price, at < toDateTime('2026-03-28 00:00:00', 'Europe/Berlin') AS early, if(early, addDays(toTimeZone(visits.at, 'Europe/Berlin'), 7), toTimeZone(visits.at, 'Europe/Berlin')) AS at FROM visits
+			WHERE visits.at >= toDateTime('2026-03-21 00:00:00', 'Europe/Berlin') AND visits.at < toDateTime('2026-04-04 00:00:00', 'Europe/Berlin')) GROUP BY day ORDER BY day SETTINGS prefer_column_name_to_alias = 1`,
+	},
+	{
+		"which pages do the most different visitors see, and in which three browsers mostly",
+		`{"columns":["page"],"aggregations":[{"fn":"count_distinct","column":"user","alias":"visitors"},{"fn":"top_k","column":"attrs.browser","params":[3],"alias":"browsers"},{"fn":"group_uniq_array","column":"event","params":[1],"where":[{"column":"event","op":"neq","value":"view"}],"alias":"acts"}],"group_by":["page"],"order_by":[{"column":"visitors","dir":"desc"},{"column":"page"}],"limit":3}`,
+		"SELECT page, uniqExact(user) AS visitors, topK(3)(if(mapContains(attrs, 'browser'), attrs['browser'], NULL)) AS browsers, groupUniqArrayIf(1)(event, event != 'view') AS acts FROM visits GROUP BY page ORDER BY visitors DESC, page LIMIT 3",
+	},
+	{
+		"how many seats do those ask for who ask for a number of them",
+		`{"aggregations":[{"fn":"count","alias":"asked"},{"fn":"count","alias":"many","where":[{"column":"payload.seats","op":"gte","value":5}]},{"fn":"max","column":"payload.user.age","alias":"oldest"}],"filters":[{"column":"payload.seats","op":"gt","value":0}]}`,
+		"SELECT count() AS asked, countIf(payload.seats.:Int64 >= 5) AS many, max(payload.user.age) AS oldest FROM visits WHERE payload.seats.:Int64 > 0",
+	},
+}
+
+// visits are 6,000 events of three weeks, around a day on which clocks are set.
+const visits = `INSERT INTO visits SELECT toDateTime('2026-03-20 00:00:00', 'UTC') + number * 307, 'u' || toString(number * 7 % 1009), ['view', 'view', 'cart', 'buy'][number % 4 + 1], '/p' || toString(number % 11),
+	multiIf(number % 9 = 0, map(), number % 3 = 0, map('browser', ['Firefox', 'Chrome', 'Safari'][number % 5 % 3 + 1]), map('browser', 'Chrome', 'campaign', ['spring', 'test', 'rare'][if(number % 100 = 1, 3, number % 2 + 1)])),
+	[['eu', 'us'][number % 2 + 1], 'eu'], if(event = 'buy', toDecimal64(number % 97, 2) + 0.25, 0),
+	if(number % 3 = 0, '{"user":{"age":' || toString(18 + number % 60) || '}}', '{"user":{"age":' || toString(18 + number % 60) || '},"seats":' || if(number % 5 = 0, '"many"', toString(number % 8)) || '}')
+	FROM (SELECT number, ['view', 'view', 'cart', 'buy'][number % 4 + 1] AS event FROM numbers(6000))`
+
+func TestFirstDayQuestionsOfPartsOfColumns(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, `CREATE TABLE visits (at DateTime('UTC'), user String, event LowCardinality(String), page String, attrs Map(String, String), tags Array(String), price Decimal(9, 2), payload JSON(user.age UInt8)) ENGINE = MergeTree ORDER BY at`, visits)
+	for _, q := range visitQuestions {
+		s.answersAsByHand("visits", q)
+	}
+}
+
 // TestFirstDayQuestions: each is answered as by hand, to who may see everything, and
 // to who may not see what leaves one airport.
 func TestFirstDayQuestions(t *testing.T) {
