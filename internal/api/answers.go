@@ -48,6 +48,8 @@ type Answers struct {
 	pieces, whole *fairshare.Bytes
 	// maxHeld bounds an answer that is held whole, and most what one may reserve.
 	maxHeld, most int64
+	// maxPage bounds a page.
+	maxPage int64
 }
 
 // NewAnswers shares total bytes; 0 is 128 MiB. cacheable is the size of an answer
@@ -58,6 +60,7 @@ func NewAnswers(total, cacheable int64) *Answers {
 	return &Answers{
 		pieces: fairshare.New(pieces, pieces), whole: fairshare.New(total-pieces, total-pieces),
 		most: (total - pieces) / 2, maxHeld: min(cacheable, maxHeldAnswer, total/8),
+		maxPage: min(maxHeldAnswer, total/8),
 	}
 }
 
@@ -111,12 +114,18 @@ type room struct {
 	of     *Answers
 	tenant tenant.ID
 	held   int64 // of whole
+	// page: what is held is a page, whose cursor is not known before its end.
+	page bool
 }
 
 // hold takes what n bytes in all need, in place of what was held; what was held
 // stays when there is no room. Both are there while one is copied to the other.
 func (r *room) hold(n int64) bool {
-	if n > r.of.maxHeld || !r.of.whole.Take(r.tenant, n) {
+	most := r.of.maxHeld
+	if r.page {
+		most = max(most, r.of.maxPage)
+	}
+	if n > most || !r.of.whole.Take(r.tenant, n) {
 		return false
 	}
 	r.letGo()

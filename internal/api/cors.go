@@ -10,7 +10,7 @@ const (
 	corsMethods = "GET, POST, DELETE, OPTIONS"
 	corsHeaders = "Authorization, Content-Type, Content-Encoding, Last-Event-ID, X-Tenant-ID, X-Request-ID, " +
 		"Idempotency-Key, If-None-Match, Cache-Control, Accept, X-Operator-Key, traceparent"
-	corsExposed = "Retry-After, RateLimit, RateLimit-Policy, X-Request-ID, X-Cache, X-Result-Truncated, X-Stream-Position, X-Stream-Join, ETag, Idempotent-Replayed, " +
+	corsExposed = "Retry-After, RateLimit, RateLimit-Policy, X-Request-ID, X-Cache, X-Result-Truncated, X-Next-Cursor, X-Stream-Position, X-Stream-Join, ETag, Idempotent-Replayed, " +
 		"Server-Timing, X-Rows-Read, X-Bytes-Read, X-Data-Through, X-Query-ID"
 	corsMaxAge = "600"
 )

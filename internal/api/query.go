@@ -75,6 +75,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	statement, err := query.Build(document, table, bound, query.Options{
 		Now: now, BucketSeconds: int(c.settings.Config.Query.TimestampBucket.Seconds()),
 		DefaultMaxRows: c.settings.Config.Query.DefaultMaxRows, Zone: catalogue.Zone, Format: as.format, Ahead: as.format.Records(),
+		Cursors: s.Cursors, Tenant: c.tenant.String(),
 	})
 	if err != nil {
 		return c.refused(err)

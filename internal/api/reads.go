@@ -169,6 +169,9 @@ func (q read) key(id tenant.ID) cache.Key {
 	addSorted(k, q.request.Settings)
 	if q.rows != nil {
 		k.Add(q.rows.By)
+		if q.rows.page != nil {
+			k.Add(q.rows.page.Binding())
+		}
 	}
 	for _, table := range q.request.External {
 		k.Add(table.Name).Add(table.Structure).Add(table.Format).AddBytes(table.Data)

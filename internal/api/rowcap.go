@@ -31,11 +31,13 @@ type rowCap struct {
 	// countSQL counts the rows up to one more than may be sent, over what the
 	// answer was asked over.
 	countSQL func() string
+	// page is what the answer is one of; nil where none follows.
+	page *query.Page
 }
 
 // capOf is the cap of a statement's answer, nil when it has none.
 func capOf(statement *query.Statement, format query.Format) *rowCap {
-	c := rowCap{Cap: statement.Cap, format: format, totals: statement.Totals, countSQL: statement.CountSQL}
+	c := rowCap{Cap: statement.Cap, format: format, totals: statement.Totals, countSQL: statement.CountSQL, page: statement.Page()}
 	if c.By == "" && !c.totals {
 		return nil
 	}
@@ -75,10 +77,15 @@ func (c *rowCap) writer(w io.Writer) io.Writer {
 	if c.totals {
 		return &totalsWriter{w: w, left: c.Rows}
 	}
-	return &cutWriter{
+	cut := &cutWriter{
 		w: w, array: c.format == query.FormatJSON, none: c.Rows == 0,
 		cutter: cutter{left: c.Rows + leadingLines(c.format), quotes: c.format == query.FormatCSV},
 	}
+	if c.page == nil {
+		return cut
+	}
+	mark := keyMark(c.page)
+	return &keyWriter{w: cut, mark: mark, tail: len(mark) + c.page.MaxKey() + len(`"},`)}
 }
 
 // leadingLines is how many lines stand before the rows.
@@ -127,8 +134,13 @@ func (s *Server) count(ctx context.Context, id tenant.ID, q read) (cut bool, err
 // fetch runs a read, holds its answer if there is room for it, and keeps it to its
 // rows.
 func (s *Server) fetch(ctx context.Context, at *room, q read) (*fetched, error) {
+	at.page = q.rows != nil && q.rows.page != nil
 	a, err := s.askCounted(ctx, at, q)
 	if err != nil || a.rest != nil || q.rows == nil {
+		return a, err
+	}
+	if at.page {
+		a.head, a.notes, err = s.page(ctx, at, q, a.head)
 		return a, err
 	}
 	cut := false

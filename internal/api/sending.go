@@ -125,7 +125,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *ro
 // tellRows sends what is said of the rows to everyone who is sent them.
 func tellRows(header http.Header, notes []cache.Note) {
 	for _, n := range notes {
-		if n.Name == truncatedHeader {
+		if n.Name == truncatedHeader || n.Name == cursorHeader {
 			header.Set(n.Name, n.Value)
 		}
 	}

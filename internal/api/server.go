@@ -22,6 +22,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/memo"
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -100,7 +101,7 @@ type Streams interface {
 }
 
 // Options are what a Server is made of; all are required but Tenants, Faults, Adoptions,
-// Limits, Frontiers, Results, Lineage, Writes, Advice, MetricsPath, MaxBodyMemory,
+// Limits, Frontiers, Cursors, Results, Lineage, Writes, Advice, MetricsPath, MaxBodyMemory,
 // Answers and Now.
 type Options struct {
 	Settings Settings
@@ -123,6 +124,8 @@ type Options struct {
 	Inserts   Inserts
 	// Frontiers is nil where the queue cannot be asked how far it is.
 	Frontiers Frontiers
+	// Cursors seal where pages end; nil answers none.
+	Cursors *query.Cursors
 	// Results is nil when nothing is cached.
 	Results Results
 	// Lineage and Writes belong to Results.

@@ -29,6 +29,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/limit"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/notice"
+	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/stream"
@@ -131,7 +132,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.warnOfRetentions()
-	ids, err := streamIDs(o.Config, o.Logger)
+	sealed, err := newSeals(o.Config, o.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +141,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	a.results = newResults(a.cache, component(o.Logger, "cache"), a.metrics)
 	a.shares = sharesOf(o.Memory, o.Config.Limits)
 	a.answers = api.NewAnswers(a.shares.answers, o.Config.Cache.Local.MaxBytes/16)
-	a.buildPipeline(ids, o.Build)
-	a.buildAPI(o)
+	a.buildPipeline(sealed.ids, o.Build)
+	a.buildAPI(o, sealed.cursors)
 	return a, nil
 }
 
@@ -185,7 +186,7 @@ func (a *App) buildPipeline(ids *stream.IDs, build telemetry.Build) {
 	})
 }
 
-func (a *App) buildAPI(o Options) {
+func (a *App) buildAPI(o Options, cursors *query.Cursors) {
 	a.auth = auth.New(auth.Options{
 		OperatorKey: o.Config.Auth.OperatorKey.Reveal(), Secret: a.tokenKeys.of,
 		Logger: component(o.Logger, "auth"), Metrics: a.metrics,
@@ -193,7 +194,7 @@ func (a *App) buildAPI(o Options) {
 	options := api.Options{
 		Settings: a.registry, Schemas: a.schemas, Pools: a.pools, Gate: a.gate, Queue: a.queue, Streams: a.hub,
 		Inserts: a.watches, Letters: a.letters,
-		Auth: a.auth, Frontiers: a.newFrontiers(),
+		Auth: a.auth, Frontiers: a.newFrontiers(), Cursors: cursors,
 		Results: a.results.reads, Lineage: a.results.lineage, Writes: a, Adoptions: a, Fleet: a.fleet, Limits: a.limits, Advice: a.advice,
 		Logger: component(o.Logger, "api"), Registerer: a.metrics, Tracer: a.tracing.Tracer("api"), Build: o.Build, LocalOnly: o.LocalOnly,
 		AccessLog:     o.Config.Log.Access,

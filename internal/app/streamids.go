@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/query"
 	"github.com/wavehouse/wavehouse/internal/stream"
 )
 
@@ -19,24 +20,44 @@ const (
 	idKeyBytes = 32
 )
 
-// streamIDs makes the event ids under the configured key, or under one that is made
-// once and kept in the data directory.
-func streamIDs(c *config.Config, logger *slog.Logger) (*stream.IDs, error) {
+// seals make what clients bring back: event ids of streams, and cursors of queries.
+type seals struct {
+	ids     *stream.IDs
+	cursors *query.Cursors
+}
+
+// newSeals makes them under keys of the configured one, or of one that is made once
+// and kept in the data directory.
+func newSeals(c *config.Config, logger *slog.Logger) (seals, error) {
+	key, err := idKey(c, logger)
+	if err != nil {
+		return seals{}, err
+	}
+	ids, err := stream.NewIDs(key)
+	if err != nil {
+		return seals{}, err
+	}
+	cursors, err := query.NewCursors(key)
+	return seals{ids: ids, cursors: cursors}, err
+}
+
+// idKey is nil where one is to be made up.
+func idKey(c *config.Config, logger *slog.Logger) ([]byte, error) {
 	if key := c.Stream.IDKey.Reveal(); key != "" {
-		return stream.NewIDs([]byte(key))
+		return []byte(key), nil
 	}
 	if !c.HasRole(config.RoleAPI) {
-		return stream.NewIDs(nil)
+		return nil, nil
 	}
 	key, err := keptKey(filepath.Join(c.DataDir, idKeyFile))
 	if err != nil {
 		return nil, err
 	}
 	if key == nil {
-		logger.Warn("the key of stream ids cannot be kept: clients that come back after the next restart are told of a gap",
+		logger.Warn("the key of stream ids and cursors cannot be kept: clients that come back after the next restart are told of a gap, and their cursors are invalid",
 			"file", filepath.Join(c.DataDir, idKeyFile))
 	}
-	return stream.NewIDs(key)
+	return key, nil
 }
 
 // keptKey reads the key, or makes it at the first start. It is nil where it cannot

@@ -17,9 +17,9 @@ func TestTheKeyOfStreamIDs(t *testing.T) {
 	pages := mq.Topic{Tenant: "0", Table: "pages"}
 	under := func(c *config.Config) string {
 		t.Helper()
-		ids, err := streamIDs(c, slog.New(slog.DiscardHandler))
+		made, err := newSeals(c, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
-		return ids.After(pages, mq.NewPosition(1, 2))
+		return made.ids.After(pages, mq.NewPosition(1, 2))
 	}
 	alone := config.Default()
 	alone.DataDir = t.TempDir()
@@ -39,7 +39,7 @@ func TestTheKeyOfStreamIDs(t *testing.T) {
 	assert.Zero(t, info.Mode().Perm()&0o077)
 	require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
 	other.Stream.IDKey = ""
-	_, err = streamIDs(other, slog.New(slog.DiscardHandler))
+	_, err = newSeals(other, slog.New(slog.DiscardHandler))
 	assert.ErrorContains(t, err, path)
 
 	nowhere := config.Default()

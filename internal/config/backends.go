@@ -31,7 +31,7 @@ func (l *loader) backends() {
 		l.warnf("cache.backend is local: where several processes serve requests, each fills a cache of its own; redis is one for all")
 	}
 	if nats && api && c.Stream.IDKey == "" {
-		l.warnf("stream.id_key is not set: where several processes serve requests, a client that comes back to another is told of a gap in its stream")
+		l.warnf("stream.id_key is not set: where several processes serve requests, a client that comes back to another is told of a gap in its stream, and its cursors are invalid")
 	}
 	l.redis()
 	l.dedupe(nats)

@@ -129,7 +129,7 @@ var fields = []spec.Field{
 	{Key: "auth.operator_key", Env: "WH_AUTH_OPERATOR_KEY",
 		Doc: "The key that gives full access to data and operations of every tenant; empty turns it off."},
 	{Key: "stream.id_key", Env: "WH_STREAM_ID_KEY",
-		Doc: "The key that event ids of streams are enciphered with, at least 32 bytes; empty makes one up and keeps it in `data_dir`. Processes that serve the same clients need the same."},
+		Doc: "The key that event ids of streams, and cursors of queries, are enciphered with, at least 32 bytes; empty makes one up and keeps it in `data_dir`. Processes that serve the same clients need the same."},
 	{Key: "log.level", Env: "WH_LOG_LEVEL", Default: "info", OneOf: []string{"debug", "info", "warn", "error"},
 		Doc: "The least severe level that is logged."},
 	{Key: "log.format", Env: "WH_LOG_FORMAT", Default: "auto", OneOf: []string{"auto", "json", "text"},

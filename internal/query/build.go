@@ -15,9 +15,12 @@ import (
 // Build compiles doc for the table under the grant, which is bound to the
 // caller's claims and to this table. The error is an *Error.
 func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Options) (*Statement, error) {
-	b := newBuilder(doc, table, grant, o)
+	return newBuilder(doc, table, grant, o).build()
+}
+
+func (b *builder) build() (*Statement, error) {
 	for _, step := range []func() *Error{
-		b.check, b.checkTotals, b.capRows, b.readPeriod, b.readComparison, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order, b.filled,
+		b.check, b.checkTotals, b.capRows, b.resume, b.readPeriod, b.readComparison, b.outputs, b.rowRule, b.conditions, b.timeRange, b.groups, b.filterGroups, b.order, b.filled, b.pages,
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -26,17 +29,17 @@ func Build(doc *Document, table *schema.Table, grant *policy.BoundSelect, o Opti
 	s := &Statement{
 		SQL:      b.sql(),
 		Params:   b.values.params,
-		Settings: settings(doc, grant, o),
+		Settings: settings(b.doc, b.cols.grant, b.opts),
 		External: b.values.external,
 		Cap:      b.cap,
-		Totals:   doc.Totals,
+		Totals:   b.doc.Totals,
 		builder:  b,
 	}
 	if b.mixed {
 		s.Settings["allow_suspicious_types_in_group_by"] = "1"
 	}
 	b.keepOrder(s.Settings)
-	if doc.Totals {
+	if b.doc.Totals {
 		addTotals(s.Settings)
 	}
 	return s, nil
@@ -68,6 +71,13 @@ type builder struct {
 	having   []condition
 	orderBy  []string
 	cap      Cap
+	// paged is the order of pages, nil without any.
+	paged     *keyset
+	keyColumn string
+	binding   binding
+	at        position // where the page begins; without a key, at the beginning
+	skip      string   // an OFFSET, with rows of its key
+	group     string   // a key: only rows that have it are answered
 }
 
 // output is one column of the answer.
@@ -98,7 +108,7 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 	}
 	v := &values{prefix: unusedName("wh_in", taken), param: "p", params: map[string]string{}}
 	return &builder{
-		doc: doc, opts: o,
+		doc: doc, opts: o, keyColumn: unusedName("wh_key", taken),
 		cols:   &columns{table: table, grant: grant, qualifier: unusedName("wh", taken), zone: o.Zone, values: v},
 		values: v,
 	}
@@ -213,7 +223,7 @@ func (b *builder) order() *Error {
 		if err != nil {
 			return err
 		}
-		sql = b.sortedLast(sql)
+		sql = b.sortedLast(b.sortedWhole(o.Column, sql))
 		switch o.Dir {
 		case "", "asc":
 			sql += " ASC"
@@ -225,6 +235,17 @@ func (b *builder) order() *Error {
 		b.orderBy = append(b.orderBy, sql)
 	}
 	return nil
+}
+
+// sortedWhole has ClickHouse sort all rows by a column that may hold NaN: when it
+// skips those that can no longer be among the first, by a column as it is stored, it
+// loses rows once it has met one.
+func (b *builder) sortedWhole(name, sql string) string {
+	index, ok := b.cols.table.Record.Lookup(name)
+	if ok && strings.Contains(b.cols.table.Record.Columns()[index].Type, "Float") {
+		return "materialize(" + sql + ")"
+	}
+	return sql
 }
 
 func (b *builder) sortKey(clause, name string) (string, *Error) {
@@ -276,7 +297,11 @@ func (b *builder) writeRows(s *strings.Builder) {
 		}
 		s.WriteString(out.sql + " AS " + clickhouse.QuoteIdent(out.name))
 	}
-	s.WriteString(" FROM " + clickhouse.QuoteIdent(b.cols.table.Name) + " AS " + b.cols.qualifier)
+	if b.paged != nil {
+		key := b.paged.output()
+		s.WriteString(", " + key.sql + " AS " + clickhouse.QuoteIdent(key.name))
+	}
+	b.writeSource(s)
 	prewhere, where := b.filters()
 	clause(s, " PREWHERE ", prewhere, " AND ")
 	clause(s, " WHERE ", where, " AND ")
@@ -285,6 +310,10 @@ func (b *builder) writeRows(s *strings.Builder) {
 		s.WriteString(" WITH TOTALS")
 	}
 	clause(s, " HAVING ", texts(b.having), " AND ")
+}
+
+func (b *builder) writeSource(s *strings.Builder) {
+	s.WriteString(" FROM " + clickhouse.QuoteIdent(b.cols.table.Name) + " AS " + b.cols.qualifier)
 }
 
 func clause(s *strings.Builder, word string, parts []string, separator string) {

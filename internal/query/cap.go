@@ -63,7 +63,7 @@ func (b *builder) limit(more bool) string {
 	if offset > 0 {
 		clause += " OFFSET " + strconv.FormatInt(offset, 10)
 	}
-	return clause
+	return clause + b.skip
 }
 
 // CountSQL is the statement that counts the rows of the answer and one more, in

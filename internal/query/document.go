@@ -34,8 +34,10 @@ type Document struct {
 	OrderBy      []Order       `json:"order_by"`
 	Limit        Count         `json:"limit"`
 	Offset       Count         `json:"offset"`
-	TimeRange    *TimeRange    `json:"time_range"`
-	TimeBucket   *TimeBucket   `json:"time_bucket"`
+	// Cursor is where the page before ended; "" begins the first page.
+	Cursor     *string     `json:"cursor"`
+	TimeRange  *TimeRange  `json:"time_range"`
+	TimeBucket *TimeBucket `json:"time_bucket"`
 	// Compare is the earlier period that the time range is compared with:
 	// "previous", "previous_year" or how far it is before; "" is none.
 	Compare string `json:"compare"`

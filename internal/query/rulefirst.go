@@ -66,7 +66,7 @@ func (b *builder) filters() (prewhere, where []string) {
 // the rule, as it does for a LIMIT by a plain column: it would compute the key
 // of every row for that.
 func (b *builder) sortedLast(key string) string {
-	if b.ruled && !b.mergeTree() {
+	if b.ruled && !b.mergeTree() && !strings.HasPrefix(key, "materialize(") {
 		return "materialize(" + key + ")"
 	}
 	return key

@@ -32,7 +32,7 @@ type Statement struct {
 	// {"totals":{…}}. Lines that begin otherwise are none of the answer.
 	Totals bool
 
-	builder *builder // what CountSQL needs
+	builder *builder // what CountSQL and Page need
 }
 
 // Options are what a statement depends on beside the document, the table and
@@ -52,6 +52,9 @@ type Options struct {
 	Ahead bool
 	// Format is how the answer is rendered.
 	Format Format
+	// Cursors seal where a page ends, for the tenant; nil knows no pages.
+	Cursors *Cursors
+	Tenant  string
 	// MaxResultBytes caps the answer as it is held in ClickHouse's memory; zero
 	// is DefaultMaxResultBytes.
 	MaxResultBytes int64

@@ -15,7 +15,10 @@ type Table struct {
 	Name    string
 	Engine  string
 	Columns []record.Column
-	Record  *record.Table // compiled from Columns
+	// SortingKey are the columns by which the rows are stored in order, as far as
+	// they are columns and no expressions. None but those of MergeTree have any.
+	SortingKey []string
+	Record     *record.Table // compiled from Columns
 }
 
 // Catalogue is what one discovery found. It never changes.

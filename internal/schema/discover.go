@@ -20,7 +20,7 @@ const maxTables = 50_000
 
 const (
 	zoneQuery   = `SELECT timezone()`
-	tablesQuery = `SELECT name, engine FROM system.tables
+	tablesQuery = `SELECT name, engine, sorting_key FROM system.tables
 WHERE database = currentDatabase() AND NOT is_temporary ORDER BY name`
 	columnsQuery = `SELECT table, name, type, toString(position), default_kind, default_expression, comment FROM system.columns
 WHERE database = currentDatabase() ORDER BY table, position`
@@ -85,8 +85,8 @@ func readZone(ctx context.Context, pool *clickhouse.Pool, known *interner) (*tim
 
 func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, error) {
 	tables := make(map[string]*Table)
-	return tables, pool.EachRow(ctx, tablesQuery, 2, func(row []string) error {
-		t := &Table{Name: row[0], Engine: row[1]}
+	return tables, pool.EachRow(ctx, tablesQuery, 3, func(row []string) error {
+		t := &Table{Name: row[0], Engine: row[1], SortingKey: columnsOf(row[2])}
 		if isInner(t.Name) {
 			return nil
 		}
@@ -96,6 +96,19 @@ func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, 
 		tables[t.Name] = t
 		return nil
 	})
+}
+
+// columnsOf reads a sorting key up to its first expression that is no column.
+func columnsOf(key string) []string {
+	var names []string
+	for entry := range strings.SplitSeq(key, ", ") {
+		name := strings.Trim(entry, "`")
+		if name == "" || strings.ContainsAny(name, "`\\() ,") {
+			break
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // isInner tells the storage of a materialized view, which is nobody's table.
@@ -125,7 +138,8 @@ func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*
 // when nothing has changed.
 func compiled(t *Table, zone *time.Location, previous *Catalogue, known *interner) *Table {
 	if previous != nil && previous.Zone.String() == zone.String() {
-		if same, ok := previous.Table(t.Name); ok && same.Engine == t.Engine && slices.Equal(same.Columns, t.Columns) {
+		if same, ok := previous.Table(t.Name); ok && same.Engine == t.Engine &&
+			slices.Equal(same.Columns, t.Columns) && slices.Equal(same.SortingKey, t.SortingKey) {
 			return same
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"strconv"
 	"sync"
 	"time"
 	"weak"
@@ -80,6 +81,8 @@ func (n *interner) sweep() {
 func fingerprint(t *Table, zone *time.Location) [sha256.Size]byte {
 	h := sha256.New()
 	writeTexts(h, t.Name, t.Engine, zone.String())
+	writeTexts(h, strconv.Itoa(len(t.SortingKey)))
+	writeTexts(h, t.SortingKey...)
 	for _, c := range t.Columns {
 		writeTexts(h, c.Name, c.Type, string(c.DefaultKind), c.DefaultExpression, c.Comment)
 		_ = binary.Write(h, binary.BigEndian, int64(c.Position))

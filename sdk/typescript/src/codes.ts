@@ -47,6 +47,7 @@ export type ServerCode =
   | "pipe.unknown"
   | "query.aggregation_not_allowed"
   | "query.column_not_allowed"
+  | "query.cursor_invalid"
   | "query.invalid"
   | "query.may_write"
   | "query.position_unavailable"

@@ -1,0 +1,120 @@
+package query_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/policy"
+	"github.com/wavehouse/wavehouse/internal/query"
+	"github.com/wavehouse/wavehouse/internal/schema"
+)
+
+// paged compiles a document that may have pages.
+func paged(t testing.TB, cursors *query.Cursors, table *schema.Table, body string, at time.Time) *query.Statement {
+	t.Helper()
+	doc, err := query.Parse([]byte(body))
+	require.NoError(t, err)
+	o := options()
+	o.Now, o.Ahead, o.Cursors, o.Tenant = at, true, cursors, "0"
+	s, err := query.Build(doc, table, policy.OperatorSelect().Bind(nil, nil), o)
+	require.NoError(t, err, body)
+	return s
+}
+
+func cursorsOf(t testing.TB, secret string) *query.Cursors {
+	t.Helper()
+	c, err := query.NewCursors([]byte(secret))
+	require.NoError(t, err)
+	return c
+}
+
+func TestAPageBeginsBehindTheRowBefore(t *testing.T) {
+	cursors, table := cursorsOf(t, "secret"), pages()
+	table.SortingKey = []string{"event_id"}
+	const body = `{"columns":["n"],"order_by":[{"column":"ts","dir":"desc"},{"column":"f"}],"limit":5`
+	table = tableOf("pages", time.UTC, "event_id", "String", "n", "Int64", "ts", "DateTime64(3, 'UTC')", "f", "Nullable(Float64)")
+	table.SortingKey = []string{"event_id"}
+	first := paged(t, cursors, table, body+"}", now)
+	assert.Contains(t, first.SQL, " ORDER BY wh.`ts` DESC, materialize(wh.`f`) ASC, wh.`event_id` ASC LIMIT 6 ")
+	page := first.Page()
+	key := func(parts ...string) string {
+		for i, p := range parts {
+			if p != "N" && p != "X" {
+				parts[i] = strings.ToUpper(fmt.Sprintf("%x", p))
+			}
+		}
+		return strings.Join(parts, ".")
+	}
+	last := key("2026-01-01 00:00:00.500", "1.5", "e1")
+	require.True(t, page.Apart(last, key("2026-01-01 00:00:00.500", "1.5", "e2")))
+	require.False(t, page.Apart(last, last), "nobody knows in which order these two come")
+	for _, c := range []struct{ last, condition string }{
+		{last, "(wh.`ts` < {p0:DateTime64(3, 'UTC')} OR wh.`ts` = {p0:DateTime64(3, 'UTC')} AND (wh.`f` > {p1:Float64} OR isNaN(wh.`f`) OR wh.`f` IS NULL" +
+			" OR wh.`f` = {p1:Float64} AND (wh.`event_id` > {p2:String})))"},
+		{key("2026-01-01 00:00:00.500", "X", "e1"), "(wh.`ts` < {p0:DateTime64(3, 'UTC')} OR wh.`ts` = {p0:DateTime64(3, 'UTC')} AND (wh.`f` IS NULL" +
+			" OR isNaN(wh.`f`) AND (wh.`event_id` > {p1:String})))"},
+		{key("2026-01-01 00:00:00.500", "N", "e1"), "(wh.`ts` < {p0:DateTime64(3, 'UTC')} OR wh.`ts` = {p0:DateTime64(3, 'UTC')} AND (0" +
+			" OR wh.`f` IS NULL AND (wh.`event_id` > {p1:String})))"},
+	} {
+		cursor := page.Cursor(c.last, key("2026-01-01 00:00:00.500", "N", "z"), 1, false)
+		next := paged(t, cursors, table, body+`,"cursor":"`+cursor+`"}`, now.Add(time.Hour))
+		assert.Contains(t, next.SQL, " WHERE "+c.condition+" ORDER BY ")
+		assert.Equal(t, "2026-01-01 00:00:00.500", next.Params["p0"])
+	}
+	group, err := page.Group(last, 2)
+	require.NoError(t, err)
+	assert.Contains(t, group.SQL, " WHERE (wh.`ts` = {p0:DateTime64(3, 'UTC')} AND wh.`f` = {p1:Float64} AND wh.`event_id` = {p2:String}) ORDER BY ")
+	assert.Contains(t, group.SQL, "cityHash64(tuple(wh.`n`)) ASC LIMIT 3 ")
+}
+
+func TestARelativeRangeHoldsForAllPages(t *testing.T) {
+	cursors := cursorsOf(t, "secret")
+	const body = `{"columns":["n"],"order_by":[{"column":"n"}],"limit":5,"time_range":{"column":"ts","since":"1h"}`
+	first := paged(t, cursors, pages(), body+"}", now)
+	next := paged(t, cursors, pages(), body+`,"cursor":"`+first.Page().Cursor("31", "32", 1, false)+`"}`, now.Add(3*time.Hour))
+	assert.Contains(t, fmt.Sprint(next.Params), first.Params["p0"])
+}
+
+// A cursor shows nothing of the values that it holds, and equal ones are equal.
+func TestCursorsAreSealed(t *testing.T) {
+	const body = `{"columns":["n"],"order_by":[{"column":"secret"}],"limit":5`
+	ours, others := cursorsOf(t, "secret"), cursorsOf(t, "another")
+	page := paged(t, ours, pages(), body+"}", now).Page()
+	key := "736563726574"
+	cursor := page.Cursor(key, "FF", 1, false)
+	assert.Equal(t, cursor, page.Cursor(key, "FF", 1, false))
+	assert.NotEqual(t, cursor, page.Cursor(key, key, 1, false))
+	assert.Equal(t, cursor, paged(t, cursorsOf(t, "secret"), pages(), body+"}", now).Page().Cursor(key, "FF", 1, false), "another process has the same key")
+	assert.Empty(t, page.Cursor("L", "FF", 1, false), "a value that was too long")
+	assert.Empty(t, page.Cursor(strings.Repeat("00", 4000), "FF", 1, false))
+
+	doc, err := query.Parse([]byte(body + `,"cursor":"` + cursor + `"}`))
+	require.NoError(t, err)
+	o := options()
+	o.Ahead, o.Cursors, o.Tenant = true, others, "0"
+	_, err = query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), o)
+	assert.Equal(t, query.CodeCursorInvalid, asError(t, err).Code)
+	o.Cursors, o.Tenant = ours, "1"
+	_, err = query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), o)
+	assert.Equal(t, query.CodeCursorInvalid, asError(t, err).Code, "of another tenant")
+	assert.ErrorContains(t, err, "another table")
+}
+
+// What is not asked for costs nothing: without an order and a limit there are no
+// keys and no other order.
+func TestOnlyWhatMayHaveAPageIsOrderedForOne(t *testing.T) {
+	for _, body := range []string{
+		`{"columns":["n"]}`, `{"columns":["n"],"limit":5}`, `{"columns":["n"],"order_by":[{"column":"n"}]}`,
+		`{"columns":["n"],"order_by":[{"column":"n"}],"limit":5,"offset":1}`, `{"columns":["n"],"order_by":[{"column":"n"}],"limit":0}`,
+		`{"columns":["page"],"group_by":["page"],"aggregations":[{"fn":"count","alias":"c"}],"order_by":[{"column":"c"}],"limit":5}`,
+	} {
+		s := paged(t, cursorsOf(t, "secret"), pages(), body, now)
+		assert.Nil(t, s.Page(), body)
+		assert.NotContains(t, s.SQL, "wh_key")
+	}
+}
