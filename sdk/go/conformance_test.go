@@ -2,9 +2,11 @@ package wavehouse
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,13 +15,14 @@ import (
 
 // conformanceCase is one of sdk/conformance/cases.json, whose README explains it.
 type conformanceCase struct {
-	Name    string
-	Call    string
-	Rows    []map[string]any
-	Key     string
-	Answers []json.RawMessage
-	Stream  string
-	Expect  struct {
+	Name     string
+	Call     string
+	Document json.RawMessage
+	Rows     []map[string]any
+	Key      string
+	Answers  []json.RawMessage
+	Stream   string
+	Expect   struct {
 		Requests  *int
 		Rows      []string
 		Gaps      *int
@@ -121,7 +124,14 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 	switch c.Call {
 	case "query":
 		var found []n
-		found, failure = Query[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
+		document := Document{Columns: []string{"n"}}
+		if c.Document != nil {
+			document = Document{}
+			if err := json.Unmarshal(c.Document, &document); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, failure = Query[n](t.Context(), cl, "t", document)
 		rows = digits(found)
 	case "totals":
 		var found Totalled[n]
@@ -166,6 +176,12 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 	}
 	if !slices.Equal(rows, c.Expect.Rows) {
 		t.Fatalf("rows %v, want %v", rows, c.Expect.Rows)
+	}
+	if c.Document != nil {
+		var sent, want any
+		if err := errors.Join(json.Unmarshal([]byte(s.body(0)), &sent), json.Unmarshal(c.Document, &want)); err != nil || !reflect.DeepEqual(sent, want) {
+			t.Fatalf("sent %s: %v", s.body(0), err)
+		}
 	}
 	same(t, "gaps", c.Expect.Gaps, gaps)
 	same(t, "succeeded", c.Expect.Succeeded, result.Succeeded)

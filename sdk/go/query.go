@@ -49,12 +49,17 @@ type Aggregation struct {
 	Scale       float64      `json:"scale,omitempty"`
 }
 
-// Filter is a condition. Value is nil for is_null and is_not_null, a slice for in
-// and not_in.
+// Filter is a condition, or a group of some: one of Column, And, Or and Not. Column
+// is a column, or a part of one such as attrs.key, tags[1] or payload.user.id. Value
+// is nil for is_null and is_not_null, two values for between and not_between, a slice
+// for in, not_in, contains_any and contains_all.
 type Filter struct {
-	Column string `json:"column"`
-	Op     string `json:"op"`
-	Value  any    `json:"value,omitempty"`
+	Column string   `json:"column,omitempty"`
+	Op     string   `json:"op,omitempty"`
+	Value  any      `json:"value,omitempty"`
+	And    []Filter `json:"and,omitempty"`
+	Or     []Filter `json:"or,omitempty"`
+	Not    *Filter  `json:"not,omitempty"`
 }
 
 // OrderBy orders by an output or a column; Dir is "asc" or "desc".

@@ -2,6 +2,7 @@ import type {
   Aggregated,
   Aggregation,
   AggregationFn,
+  Condition,
   FilterOp,
   FilterValue,
   Filter,
@@ -13,7 +14,7 @@ import type {
 } from "./document.js";
 import type { ExportFormat } from "./export.js";
 import type { QueryOptions, Totalled } from "./query.js";
-import type { ColumnOf, Shown } from "./schema.js";
+import type { ColumnOf, ReferenceOf, Shown } from "./schema.js";
 
 type More = Omit<Aggregation, "fn" | "column" | "alias">;
 
@@ -71,6 +72,19 @@ const decided =
   <const C extends string, const B extends string>(column: C, by: B): Of<F, C, B> =>
     new Expression(fn, column, `${fn}_${column}`, { by });
 
+/** A condition for `and`, `or` and `not`; `is_null` and `is_not_null` take no value. */
+export const on = <const C extends string>(column: C, op: FilterOp, ...value: readonly unknown[]): Condition<C> => ({
+  column,
+  op,
+  ...(value.length > 0 && { value: value[0] }),
+});
+/** Holds when all of them do. */
+export const and = <const C extends string>(...filters: readonly Filter<C>[]): Filter<C> => ({ and: filters });
+/** Holds when any of them does. */
+export const or = <const C extends string>(...filters: readonly Filter<C>[]): Filter<C> => ({ or: filters });
+/** Holds when it does not; of null neither a condition nor its `not` holds. */
+export const not = <const C extends string>(filter: Filter<C>): Filter<C> => ({ not: filter });
+
 /** Rows, or with a column those where it is not null. */
 export function count(): Expression<"count", "*", "count">;
 export function count<const C extends string>(column: C): Of<"count", C>;
@@ -114,11 +128,11 @@ export const quantile = <const C extends string>(column: C, level: number): Of<"
 export const quantiles = <const C extends string>(column: C, levels: readonly number[]): Of<"quantiles", C> =>
   new Expression("quantiles", column, `quantiles_${column}`, { params: levels });
 
-type Item<R> = ColumnOf<R> | Expression<string, ColumnOf<R> | "*", string, ColumnOf<R>>;
+type Item<R> = ReferenceOf<R> | Expression<string, ReferenceOf<R> | "*", string, ReferenceOf<R>>;
 
 type Picked<R, S extends readonly unknown[]> = Pick<R, Extract<S[number], ColumnOf<R>>> & {
   [E in Extract<S[number], Expression<string, string, string, string>> as E["name"]]: Aggregated<E["fn"], E["column"] extends keyof R ? R[E["column"]] : unknown>;
-};
+} & { [P in Exclude<Extract<S[number], string>, ColumnOf<R>>]: unknown };
 
 /** Runs what a builder describes; the client is one. */
 export interface Runner {
@@ -167,12 +181,12 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
   }
 
   /** Adds a condition on an aggregation, by its name, or on what is grouped by. */
-  having<const C extends ColumnOf<R> | ColumnOf<S>, const O extends FilterOp>(
+  having<const C extends ReferenceOf<R> | ColumnOf<S>, const O extends FilterOp>(
     column: C,
     op: O,
     ...value: FilterValue<C extends keyof S ? NonNullable<S[C]> : C extends keyof R ? R[C] : unknown, O>
   ): QueryBuilder<R, S> {
-    const filter: Filter = { column, op, ...(value.length > 0 && { value: value[0] }) };
+    const filter = on(column, op, ...value);
     return this.#with({ having: [...(this.document.having ?? []), filter] });
   }
 
@@ -181,19 +195,25 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     return this.#with({ select_all: true });
   }
 
-  /** Adds a condition; all of them must hold. */
-  where<const C extends ColumnOf<R>, const O extends FilterOp>(column: C, op: O, ...value: FilterValue<R[C], O>): QueryBuilder<R, S> {
-    const filter: Filter = { column, op, ...(value.length > 0 && { value: value[0] }) };
+  /** Adds a condition, or a group of some; all of them must hold. */
+  where<const C extends ReferenceOf<R>, const O extends FilterOp>(
+    column: C,
+    op: O,
+    ...value: FilterValue<C extends keyof R ? R[C] : unknown, O>
+  ): QueryBuilder<R, S>;
+  where(filter: Filter<ReferenceOf<R>>): QueryBuilder<R, S>;
+  where(what: string | Filter, op?: FilterOp, ...value: unknown[]): QueryBuilder<R, S> {
+    const filter = typeof what === "string" ? on(what, op as FilterOp, ...value) : what;
     return this.#with({ filters: [...(this.document.filters ?? []), filter] });
   }
 
-  groupBy(...columns: (ColumnOf<R> | ColumnOf<S>)[]): QueryBuilder<R, S> {
+  groupBy(...columns: (ReferenceOf<R> | ColumnOf<S>)[]): QueryBuilder<R, S> {
     return this.#with({ group_by: [...(this.document.group_by ?? []), ...columns] });
   }
 
   /** Adds the start of each row's interval, such as `"5m"` or `"1mo"`, and groups by it. */
   timeBucket<const A extends string = "time_bucket">(
-    column: ColumnOf<R>,
+    column: ReferenceOf<R>,
     every: string,
     alias?: A,
     how?: Pick<TimeBucket, "time_zone" | "fill">,
@@ -203,7 +223,7 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
 
   /** Keeps the rows from `since` on and before `until`: times, days, or lengths of time back from now. */
   timeRange(
-    column: ColumnOf<R>,
+    column: ReferenceOf<R>,
     since?: string | number | Date,
     until?: string | number | Date,
     how?: Pick<TimeRange, "time_zone">,
@@ -228,7 +248,7 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
     return this.#with({ compare: earlier });
   }
 
-  orderBy(column: ColumnOf<R> | ColumnOf<S>, dir?: "asc" | "desc"): QueryBuilder<R, S> {
+  orderBy(column: ReferenceOf<R> | ColumnOf<S>, dir?: "asc" | "desc"): QueryBuilder<R, S> {
     const by: OrderBy = { column, ...(dir && { dir }) };
     return this.#with({ order_by: [...(this.document.order_by ?? []), by] });
   }

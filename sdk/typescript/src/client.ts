@@ -8,7 +8,7 @@ import { resolve, type WaveHouseOptions } from "./options.js";
 import { pipe, type PipeOptions } from "./pipe.js";
 import type { ExportFormat } from "./export.js";
 import { Queries, type QueryOptions, type Snapshot } from "./query.js";
-import type { AnyDatabase, ColumnOf, DatabaseTypes, InsertOf, PipeName, Row, RowOf, Shown, TableName } from "./schema.js";
+import type { AnyDatabase, DatabaseTypes, InsertOf, PipeName, ReferenceOf, Row, RowOf, Shown, TableName } from "./schema.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
 import { Transport } from "./transport.js";
 
@@ -86,7 +86,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
   /** The answer in another format: text for CSV, TSV and NDJSON, bytes for Arrow and Parquet. */
   export<F extends ExportFormat, T extends TableName<DB>>(
     table: T,
-    document: QueryDocument<ColumnOf<RowOf<DB, T>>>,
+    document: QueryDocument<ReferenceOf<RowOf<DB, T>>>,
     format: F,
     options: QueryOptions = {},
   ): Promise<F extends "arrow" | "parquet" ? Uint8Array : string> {

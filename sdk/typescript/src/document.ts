@@ -1,4 +1,4 @@
-import type { Comparable, ColumnOf, Row, Shown } from "./schema.js";
+import type { Comparable, ReferenceOf, Row, Shown, Within } from "./schema.js";
 
 export type FilterOp =
   | "eq"
@@ -7,28 +7,55 @@ export type FilterOp =
   | "gte"
   | "lt"
   | "lte"
+  | "between"
+  | "not_between"
   | "in"
   | "not_in"
   | "like"
   | "not_like"
+  | "ilike"
+  | "not_ilike"
+  | "starts_with"
+  | "ends_with"
+  | "contains"
+  | "not_contains"
+  | "contains_any"
+  | "contains_all"
   | "is_null"
   | "is_not_null";
 
-export interface Filter<C extends string = string> {
+export interface Condition<C extends string = string> {
+  /** A column, or a part of one: `attrs.key`, `tags[1]`, `payload.user.id`. */
   column: C;
   op: FilterOp;
-  /** Absent for `is_null` and `is_not_null`; an array for `in` and `not_in`. */
+  /**
+   * Absent for `is_null` and `is_not_null`; `[low, high]` for `between` and
+   * `not_between`; an array for `in`, `not_in`, `contains_any` and `contains_all`.
+   */
   value?: unknown;
 }
+
+/** A condition, or a group of some. */
+export type Filter<C extends string = string> =
+  | Condition<C>
+  | { and: readonly Filter<C>[] }
+  | { or: readonly Filter<C>[] }
+  | { not: Filter<C> };
 
 /** The values that an operator takes for a column of type V. */
 export type FilterValue<V, O extends FilterOp> = O extends "is_null" | "is_not_null"
   ? []
   : O extends "in" | "not_in"
     ? [value: readonly Comparable<V>[]]
-    : O extends "like" | "not_like"
-      ? [value: string]
-      : [value: Comparable<V>];
+    : O extends "between" | "not_between"
+      ? [value: readonly [low: Comparable<V>, high: Comparable<V>]]
+      : O extends "like" | "not_like" | "ilike" | "not_ilike" | "starts_with" | "ends_with"
+        ? [value: string]
+        : O extends "contains" | "not_contains"
+          ? [value: Within<V>]
+          : O extends "contains_any" | "contains_all"
+            ? [value: readonly Within<V>[]]
+            : [value: Comparable<V>];
 
 export type AggregationFn =
   | "count"
@@ -183,7 +210,7 @@ type BucketOf<B> = B extends { alias: infer N extends string } ? { [K in N]: str
 export type ResultOf<R, D> = string extends keyof R
   ? Row
   : Shown<
-      (D extends { select_all: true } ? R : D extends { columns: readonly (infer C)[] } ? Pick<R, C & keyof R> : unknown) &
+      (D extends { select_all: true } ? R : D extends { columns: readonly (infer C)[] } ? Pick<R, C & keyof R> & { [P in Exclude<C & string, keyof R>]: unknown } : unknown) &
         (D extends { aggregations: infer A } ? AggregationsOf<R, A> : unknown) &
         (D extends { aggregations: infer A; compare: string } ? PreviousOf<AggregationsOf<R, A>> : unknown) &
         (D extends { time_bucket: infer B } ? BucketOf<B> : unknown)
@@ -192,5 +219,5 @@ export type ResultOf<R, D> = string extends keyof R
 /** What totals hold of rows S: what is grouped by is null. */
 export type TotalsOf<S> = { [K in keyof S]: S[K] | null };
 
-/** A document whose columns are those of R. */
-export type DocumentOver<R> = QueryDocument<ColumnOf<R>>;
+/** A document whose columns, and parts of columns, are those of R. */
+export type DocumentOver<R> = QueryDocument<ReferenceOf<R>>;

@@ -1,5 +1,6 @@
 export type { Batcher, BatcherOptions, Drop, DropReason, Leftover } from "./batcher.js";
 export {
+  and,
   any,
   anyLast,
   argMax,
@@ -14,6 +15,9 @@ export {
   max,
   median,
   min,
+  not,
+  on,
+  or,
   quantile,
   quantiles,
   type QueryBuilder,
@@ -27,6 +31,7 @@ export type {
   Aggregation,
   AggregationFn,
   Bin,
+  Condition,
   DocumentOver,
   Filter,
   FilterOp,

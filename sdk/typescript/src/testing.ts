@@ -292,20 +292,37 @@ function aggregate({ fn, column, params, by = "", where = [], numerator, denomin
   throw new Error(`the double knows no aggregation ${fn}`);
 }
 
-function meets({ column, op, value }: Filter, row: Values): boolean {
+/** Whether a row meets a condition; null when that is neither true nor false. */
+function meets(filter: Filter, row: Values): boolean | null {
+  if ("not" in filter) {
+    const met = meets(filter.not, row);
+    return met === null ? null : !met;
+  }
+  if (!("column" in filter)) {
+    const [filters, decides] = "or" in filter ? [filter.or, true] : [filter.and, false];
+    const met = filters.map((part) => meets(part, row));
+    return met.includes(decides) ? decides : met.includes(null) ? null : !decides;
+  }
+  const { column, op, value } = filter;
   const own = row[column] ?? null;
   if (op === "is_null" || op === "is_not_null") {
     return (own === null) === (op === "is_null");
   }
   if (own === null) {
-    return false;
+    return null;
   }
   const order = () => compare(own, value);
-  const like = () => new RegExp(`^${String(value).replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/%/g, "[^]*").replace(/_/g, "[^]")}$`).test(String(own));
+  const like = (flags?: string) =>
+    new RegExp(`^${String(value).replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/%/g, "[^]*").replace(/_/g, "[^]")}$`, flags).test(String(own));
   const among = () => (value as unknown[]).some((one) => compare(own, one) === 0);
+  const between = () => compare(own, (value as unknown[])[0]) >= 0 && compare(own, (value as unknown[])[1]) <= 0;
+  const has = (one: unknown) =>
+    Array.isArray(own) ? own.some((item) => compare(item, one) === 0) : typeof own === "object" ? String(one) in own : String(own).includes(String(one));
   const ops: Record<string, () => boolean> = {
     eq: () => order() === 0, neq: () => order() !== 0, gt: () => order() > 0, gte: () => order() >= 0, lt: () => order() < 0, lte: () => order() <= 0,
-    in: among, not_in: () => !among(), like, not_like: () => !like(),
+    in: among, not_in: () => !among(), like: () => like(), not_like: () => !like(), ilike: () => like("iu"), not_ilike: () => !like("iu"),
+    between, not_between: () => !between(), starts_with: () => String(own).startsWith(String(value)), ends_with: () => String(own).endsWith(String(value)),
+    contains: () => has(value), not_contains: () => !has(value), contains_any: () => (value as unknown[]).some(has), contains_all: () => (value as unknown[]).every(has),
   };
   const judge = ops[op];
   if (judge === undefined) {

@@ -1,4 +1,4 @@
-import type { Filter, QueryDocument } from "./document.js";
+import type { Condition, Filter, QueryDocument } from "./document.js";
 
 type Values = Record<string, unknown>;
 
@@ -228,7 +228,11 @@ function matches({ filters = [], time_range: range }: QueryDocument, row: Values
   return sure;
 }
 
-function meets({ column, op, value }: Filter, row: Values): boolean | undefined {
+function meets(filter: Filter, row: Values): boolean | undefined {
+  if (!("column" in filter)) {
+    return meetsGroup(filter, row);
+  }
+  const { column, op, value } = filter;
   if (!(column in row)) {
     return undefined;
   }
@@ -261,6 +265,16 @@ function meets({ column, op, value }: Filter, row: Values): boolean | undefined 
     default:
       return undefined;
   }
+}
+
+/** What does not hold may be false or null, of which only one makes a `not` hold. */
+function meetsGroup(group: Exclude<Filter, Condition>, row: Values): boolean | undefined {
+  if ("not" in group) {
+    return meets(group.not, row) === true ? false : undefined;
+  }
+  const [filters, decides] = "or" in group ? [group.or, true] : [group.and, false];
+  const met = filters.map((filter) => meets(filter, row));
+  return met.includes(decides) ? decides : met.includes(undefined) ? undefined : !decides;
 }
 
 /** Text that is written in one way only: no number, time, address or id. */

@@ -3,13 +3,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { WaveHouse, WaveHouseError, type InsertResult } from "@wavehouse/sdk";
+import { WaveHouse, WaveHouseError, type InsertResult, type QueryDocument } from "@wavehouse/sdk";
 
 import { FakeClock, reset, sse, Stub, type Answer } from "./stub.js";
 
 interface Case {
   name: string;
   call: "query" | "totals" | "insert" | "stream" | "pipe";
+  document?: QueryDocument;
   rows?: object[];
   key?: string;
   answers?: ("lost" | { status: number; headers?: Record<string, string>; body?: unknown; text?: string })[];
@@ -53,7 +54,7 @@ async function outcome(c: Case, stub: Stub, clock: FakeClock) {
   try {
     switch (c.call) {
       case "query":
-        seen.rows = (await client.query<{ n: unknown }>("t", { columns: ["n"] })).map(({ n }) => String(n));
+        seen.rows = (await client.query<{ n: unknown }>("t", c.document ?? { columns: ["n"] })).map(({ n }) => String(n));
         break;
       case "totals": {
         const answer = await client.from("t").select("n").withTotals();
@@ -102,6 +103,9 @@ async function check(c: Case, name: string, answers: Answer[]): Promise<void> {
     assert.equal(succeeded ?? seen.result?.succeeded, seen.result?.succeeded, name);
     if (failures) {
       assert.deepEqual(seen.result?.failures.map(({ index, code, column }) => ({ index, code, column })), failures, name);
+    }
+    if (c.document) {
+      assert.deepEqual(JSON.parse(stub.received[0]?.body ?? ""), c.document, name);
     }
     const headers = (key: string) => stub.received.map((r) => r.headers[key] ?? "");
     assert.deepEqual(keys ?? headers("idempotency-key"), headers("idempotency-key"), name);

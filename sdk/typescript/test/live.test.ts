@@ -108,6 +108,8 @@ test("what cannot be told from the stream is asked again, once for many rows", a
     ["a column that was not sent", { columns: ["v"] }, { n: 1 }],
     ["a pattern", { columns: ["v"], filters: [{ column: "v", op: "like", value: "x%" }] }, { v: 1 }],
     ["a time", { columns: ["v"], filters: [{ column: "v", op: "gt", value: "2026-01-01T00:00:00+01:00" }] }, { v: "2026-01-01T00:00:00Z" }],
+    ["a condition that does not hold, of null or not", { columns: ["v"], filters: [{ not: { column: "v", op: "eq", value: 2 } }] }, { v: 1 }],
+    ["a part of a column", { columns: ["v"], filters: [{ or: [{ column: "v", op: "eq", value: 2 }, { column: "attrs.key", op: "eq", value: 1 }] }] }, { v: 1, attrs: { key: 1 } }],
     ["an offset", { columns: ["v"], offset: 1 }, { v: 1 }],
     ["a group behind the limit", { columns: ["page"], aggregations: [{ fn: "count", alias: "v" }], group_by: ["page"], limit: 1 }, { page: "new" }],
     ["a range back from now", { columns: ["v"], time_range: { column: "at", since: "7d" } }, { v: 1, at: "2026-01-01T00:00:00Z" }],
@@ -129,6 +131,7 @@ test("a filter that surely leaves a row out asks nothing", async (t) => {
   const s = await serve(t, () => [{ n: 1 }]);
   const w = s.watch({ columns: ["n"], filters: [
     { column: "country", op: "in", value: ["DE", "AT"] }, { column: "n", op: "gte", value: 1 }, { column: "gone", op: "is_null" },
+    { or: [{ column: "n", op: "eq", value: 4 }, { and: [{ column: "country", op: "eq", value: "FR" }, { column: "n", op: "lt", value: 9 }] }] },
   ] });
   await until(() => w.last().status === "live");
   s.send({ n: 2, country: "FR", gone: null });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { anyLast, argMax, argMin, avg, count, countDistinct, groupArray, groupUniqArray, max, median, min, quantiles, ratio, sum, topK, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
+import { and, anyLast, argMax, argMin, avg, count, countDistinct, groupArray, groupUniqArray, max, median, min, not, on, or, quantiles, ratio, sum, topK, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
 import { WaveHouseOps } from "@wavehouse/sdk/ops";
 import { FakeWaveHouse } from "@wavehouse/sdk/testing";
 
@@ -42,6 +42,14 @@ test("the double answers queries as a server does", async () => {
   );
   assert.deepEqual(await client.from("t").select("page").distinct().where("page", "is_not_null").orderBy("page"), [{ page: "a" }, { page: "b" }]);
   assert.deepEqual(await client.from("t").select("page", count()).groupBy("page").having("count", "gt", 1).withTotals(), { rows: [{ page: "a", count: 2 }], totals: { page: null, count: 2 } });
+  fake.insert("c", [{ s: "Größe", l: ["a", "b"], m: { k: 1 }, n: 1 }, { s: null, l: [], m: {}, n: 5 }]);
+  for (const [filter, ns] of [
+    [on("s", "ilike", "GRÖ%"), [1]], [not(on("s", "not_ilike", "GRÖ%")), [1]], [not(on("s", "eq", "x")), [1]], [or(on("s", "eq", "x"), on("n", "between", [4, 6])), [5]], [and(), [1, 5]],
+    [not(and(on("s", "is_null"), on("n", "not_between", [1, 2]))), [1]], [on("s", "starts_with", "Gr"), [1]], [on("s", "ends_with", "x"), []], [on("s", "not_contains", "x"), [1]], [on("l", "contains", "b"), [1]],
+    [on("l", "contains_any", ["z", "a"]), [1]], [on("l", "contains_all", ["a", "z"]), []], [on("m", "contains", "k"), [1]],
+  ] as const) {
+    assert.deepEqual((await client.from("c").select("n").where(filter).orderBy("n")).map(({ n }) => n), ns, JSON.stringify(filter));
+  }
   const lines = [];
   for await (const row of client.from("t").select("page").where("page", "not_in", ["a"]).stream()) {
     lines.push(row);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { argMax, avg, count, histogram, max, ratio, sum, topK, type Bin, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
+import { and, argMax, avg, count, histogram, max, not, on, or, ratio, sum, topK, type Bin, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
 
 import { json, Stub } from "./stub.js";
 
@@ -114,6 +114,30 @@ test("what a document selects is what its rows hold", async (t) => {
   wh.from("flights").select(ratio(count("nope"), count()));
   // @ts-expect-error an aggregation that is not selected has no groups to leave out
   wh.from("flights").select("origin", count()).having("late", "gt", 1);
+
+  const parts = wh.from("flights")
+    .select("origin", "tags[1]", max("tags[2]").as("second"))
+    .where(or(on("origin", "starts_with", "F"), and(not(on("tags[1]", "ilike", "%x%")), on("delay", "between", [1, 2]))))
+    .where("tags", "contains_any", ["a"]).where("delay", "not_between", [5, 7]).where("origin", "contains", "R").where("tags[1]", "eq", "a")
+    .groupBy("origin", "tags[1]").orderBy("tags[1]");
+  const parted = await parts;
+  same<typeof parted, { origin: string; second: unknown; "tags[1]": unknown }[]>(true);
+  assert.deepEqual(JSON.parse(stub.received.at(-1)?.body ?? "").filters, [
+    { or: [
+      { column: "origin", op: "starts_with", value: "F" },
+      { and: [{ not: { column: "tags[1]", op: "ilike", value: "%x%" } }, { column: "delay", op: "between", value: [1, 2] }] },
+    ] },
+    { column: "tags", op: "contains_any", value: ["a"] }, { column: "delay", op: "not_between", value: [5, 7] },
+    { column: "origin", op: "contains", value: "R" }, { column: "tags[1]", op: "eq", value: "a" },
+  ]);
+  // @ts-expect-error there is no such column inside of a group
+  wh.from("flights").where(or(on("orign", "eq", "x"), on("origin", "eq", "y")));
+  // @ts-expect-error nor one with such a part
+  wh.from("flights").select("orign.x");
+  // @ts-expect-error two bounds are asked for
+  wh.from("flights").where("delay", "between", [1]);
+  // @ts-expect-error an element of the array is asked for
+  wh.from("flights").where("tags", "contains", 1);
 
   // A builder leaves what it was made from as it is.
   const base = wh.from("clicks").select("page");
