@@ -26,6 +26,9 @@ func TestAColumnOfWhichAPartIsDeniedIsNotReadAsAWhole(t *testing.T) {
 		assert.False(t, ok || g.Allows(column), column)
 	}
 	assert.False(t, g.EveryColumn())
+	assert.False(t, g.ShowsCost(), "what ClickHouse reads for it holds what is denied")
+	assert.True(t, newSelectGrant("r", &SelectDocument{DenyColumns: []string{"gone"}}, nil).ShowsCost())
+	assert.True(t, newSelectGrant("r", &SelectDocument{DenyColumns: []string{"attrs.secret"}, ShowCost: true}, nil).ShowsCost())
 	assert.False(t, newColumnRule([]string{"attrs"}, []string{"attrs.secret"}).none(), "parts of it are read")
 	assert.True(t, newColumnRule([]string{"attrs"}, []string{"attrs.secret", "attrs"}).none())
 	i := newInsertGrant(&InsertDocument{DenyColumns: []string{"attrs.secret"}}, nil)

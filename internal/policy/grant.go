@@ -41,8 +41,11 @@ func (g *SelectGrant) EveryColumn() bool { return g.columns.every() }
 func (g *SelectGrant) Filtered() bool { return g.filter != nil }
 
 // ShowsCost reports whether the role may know what reading the table costs: it may
-// read every row, or is trusted with counts of those that it may not.
-func (g *SelectGrant) ShowsCost() bool { return g.filter == nil || g.showCost }
+// read every row, and all of what ClickHouse reads for it, which holds the denied
+// parts of a column; or it is trusted with counts of what it may not.
+func (g *SelectGrant) ShowsCost() bool {
+	return g.filter == nil && len(g.columns.within) == 0 || g.showCost
+}
 
 // MaxRows is the most rows of one answer; zero is no cap.
 func (g *SelectGrant) MaxRows() int { return g.maxRows }
