@@ -196,6 +196,7 @@ func (c *Client) open(ctx context.Context, q call) (*http.Response, *Error) {
 		return nil, failed(ctx, err)
 	}
 	if response.StatusCode/100 == 2 {
+		noteMeta(ctx, response.Header)
 		return response, nil
 	}
 	defer func() { _ = response.Body.Close() }()

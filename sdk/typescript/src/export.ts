@@ -1,5 +1,6 @@
 import { Deadline } from "./deadline.js";
 import type { QueryDocument } from "./document.js";
+import { metaOf } from "./meta.js";
 import { callOf, parserOf, type QueryOptions } from "./query.js";
 import { invalidResponse, type Transport } from "./transport.js";
 
@@ -19,11 +20,12 @@ export async function exported(
   table: string,
   document: QueryDocument,
   format: ExportFormat,
-  { signal }: QueryOptions,
+  { signal, onMeta }: QueryOptions,
 ): Promise<string | Uint8Array> {
   const binary = format === "arrow" || format === "parquet";
   const read = async (r: Response) => (binary ? new Uint8Array(await r.arrayBuffer()) : r.text());
-  const { body } = await transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
+  const { body, response } = await transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
+  onMeta?.(metaOf(response));
   return body;
 }
 
@@ -32,7 +34,7 @@ export async function* lines<T>(
   transport: Transport,
   table: string,
   document: QueryDocument,
-  { signal }: QueryOptions,
+  { signal, onMeta }: QueryOptions,
 ): AsyncGenerator<T, void, undefined> {
   const parse = parserOf(document);
   const deadline = new Deadline(signal);
@@ -40,6 +42,7 @@ export async function* lines<T>(
   try {
     deadline.restart(timeoutMs);
     const response = await transport.open(callOf(table, document, mediaTypes.ndjson), deadline);
+    onMeta?.(metaOf(response));
     const text = new TextDecoder();
     const reader = response.body?.getReader();
     let rest = "";

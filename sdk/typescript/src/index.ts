@@ -49,6 +49,7 @@ export type { InsertFailure, InsertOptions, InsertResult } from "./insert.js";
 export type { LiveOptions, LiveState, LiveStatus } from "./live.js";
 export type { LiveQuery } from "./livequery.js";
 export type { Clock, Fetch, HeaderSource, Token, WaveHouseOptions } from "./options.js";
+export type { AnswerMeta } from "./meta.js";
 export type { PipeOptions } from "./pipe.js";
 export type { QueryOptions, Snapshot, Totalled } from "./query.js";
 export type { AnyDatabase, DatabaseTypes, PipeTypes, Row, TableTypes } from "./schema.js";

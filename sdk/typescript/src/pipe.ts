@@ -1,10 +1,13 @@
 import type { Int64 } from "./document.js";
 import { parseExact } from "./json.js";
+import { type AnswerMeta, metaOf } from "./meta.js";
 import { stringify } from "./rows.js";
 import { invalidResponse, jsonBy, type Transport } from "./transport.js";
 
 export interface PipeOptions {
   signal?: AbortSignal | undefined;
+  /** Called with what the server says of the answer, before its rows are handed out. */
+  onMeta?: ((meta: AnswerMeta) => void) | undefined;
   /** How numbers that JavaScript would round are written; as in a query document. */
   int64?: Int64 | undefined;
   /**
@@ -15,9 +18,9 @@ export interface PipeOptions {
 }
 
 export async function pipe<T>(transport: Transport, name: string, params: object, options: PipeOptions): Promise<T[]> {
-  const { int64, idempotent, signal } = options;
+  const { int64, idempotent, signal, onMeta } = options;
   const exact = int64 === undefined || int64 === "exact";
-  const { body } = await transport.call(
+  const { body, response } = await transport.call(
     {
       method: "POST",
       path: `/v1/pipes/${encodeURIComponent(name)}`,
@@ -32,5 +35,6 @@ export async function pipe<T>(transport: Transport, name: string, params: object
   if (!Array.isArray(body)) {
     throw invalidResponse("a pipe answers an array of rows", undefined);
   }
+  onMeta?.(metaOf(response));
   return body as T[];
 }

@@ -1,10 +1,13 @@
 import type { QueryDocument, TotalsOf } from "./document.js";
 import { parseExact } from "./json.js";
+import { type AnswerMeta, metaOf } from "./meta.js";
 import { stringify } from "./rows.js";
 import { type Call, invalidResponse, jsonBy, type Transport } from "./transport.js";
 
 export interface QueryOptions {
   signal?: AbortSignal | undefined;
+  /** Called with what the server says of the answer, before its rows are handed out. */
+  onMeta?: ((meta: AnswerMeta) => void) | undefined;
 }
 
 /** Rows, and the aggregations over all groups. */
@@ -75,7 +78,7 @@ export class Queries {
     return { rows: rowsOf<T>(body), totals };
   }
 
-  async #ask(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<unknown> {
+  async #ask(table: string, document: QueryDocument, { signal, onMeta }: QueryOptions): Promise<unknown> {
     const call = callOf(table, document, "application/json");
     const key = `${table}\n${call.body as string}`;
     const kept = this.#kept.get(key);
@@ -90,16 +93,18 @@ export class Queries {
       throw invalidResponse("304 to a question without an ETag", response);
     }
     this.#keep(key, response.headers.get("etag"), text);
+    onMeta?.(metaOf(response));
     return jsonBy(parserOf(document))(new Response(text));
   }
 
-  async snapshot<T>(table: string, document: QueryDocument, { signal }: QueryOptions): Promise<Snapshot<T>> {
+  async snapshot<T>(table: string, document: QueryDocument, { signal, onMeta }: QueryOptions): Promise<Snapshot<T>> {
     const call = callOf(table, document, "application/json", { params: { position: "1" } });
     const { body, response } = await this.#transport.call(call, "safe", signal, jsonBy(parserOf(document)));
     const position = response.headers.get("x-stream-position");
     if (!position) {
       throw invalidResponse("it carries no X-Stream-Position; does a proxy, or CORS, hide it?", response);
     }
+    onMeta?.(metaOf(response));
     return { rows: rowsOf<T>(body), position, exact: response.headers.get("x-stream-join") === "exact" };
   }
 

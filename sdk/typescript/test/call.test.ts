@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 
-import { WaveHouse, WaveHouseError, type WaveHouseOptions } from "@wavehouse/sdk";
+import { type AnswerMeta, WaveHouse, WaveHouseError, type WaveHouseOptions } from "@wavehouse/sdk";
 
 import { failure, FakeClock, json, reset, Stub, type Answer } from "./stub.js";
 
@@ -218,4 +218,26 @@ test("options that cannot be used are refused at once", async (t) => {
       assert.throws(() => new WaveHouse(options), (e) => e instanceof WaveHouseError && e.code === "client.invalid_option");
     });
   }
+});
+
+test("what the server says of an answer comes before its rows", async (t) => {
+  const told = {
+    "X-Request-ID": "r1", "X-Cache": "HIT", "X-Result-Truncated": "limit", "X-Query-ID": "q1", "X-Rows-Read": "12", "X-Bytes-Read": "340",
+    "X-Data-Through": "2026-06-21T04:00:00.250Z", "Server-Timing": "queue;dur=0.5, clickhouse;dur=33",
+  };
+  const stub = await Stub.start(json(200, [], told), json(200, [], told), json(200, [], { "X-Request-ID": "r2" }));
+  t.after(() => stub[Symbol.asyncDispose]());
+  const client = new WaveHouse({ url: stub.url });
+  const said: AnswerMeta[] = [];
+  const onMeta = (meta: AnswerMeta): void => void said.push(meta);
+
+  await client.query<object>("pages", { columns: ["page"] }, { onMeta });
+  await client.pipe("top", {}, { onMeta });
+  await client.query<object>("pages", { columns: ["n"] }, { onMeta });
+
+  const whole: AnswerMeta = {
+    requestId: "r1", cached: true, truncated: "limit", queryId: "q1", rowsRead: 12, bytesRead: 340,
+    dataThrough: new Date("2026-06-21T04:00:00.250Z"), timing: { queue: 0.5, clickhouse: 33 },
+  };
+  assert.deepEqual(said, [whole, whole, { requestId: "r2", cached: false, timing: {} }]);
 });
