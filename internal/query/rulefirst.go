@@ -38,10 +38,18 @@ var keepsOrder = map[string]string{
 	"short_circuit_function_evaluation":           "enable",
 }
 
-// keepOrder adds keepsOrder to the settings where it matters.
+// keepOrder adds keepsOrder to the settings where it matters. An index that holds
+// values is asked by computing the conditions on them, those of hidden rows
+// included, before there are rows.
 func (b *builder) keepOrder(settings map[string]string) {
-	if b.ruled && len(b.where)+len(b.having) > 1 && !b.mergeTree() {
+	if !b.ruled || len(b.where)+len(b.having) < 2 {
+		return
+	}
+	if !b.mergeTree() {
 		maps.Copy(settings, keepsOrder)
+	}
+	if !b.mergeTree() || b.cols.computes {
+		settings["use_skip_indexes"] = "0"
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func callerPipes(statements ...string) string {
 	var list []string
 	for i := 0; i+1 < len(statements); i += 2 {
-		list = append(list, `{"name":`+quoted(statements[i])+`,"allowed_roles":["viewer","analyst","writer"],"policies":"caller","sql":`+quoted(statements[i+1])+`}`)
+		list = append(list, `{"name":`+quoted(statements[i])+`,"allowed_roles":["viewer","analyst","writer"],"policies":"caller","parameters":[{"name":"t","type":"string","default":"vault"}],"sql":`+quoted(statements[i+1])+`}`)
 	}
 	return `{"pipes":[` + strings.Join(list, ",\n") + `]}`
 }
@@ -30,7 +30,7 @@ func named(statements ...string) []string {
 }
 
 const callerPolicies = `{"tables":{
-	"events":{"viewer":{"select":{"deny_columns":["secret"],"filter":{"org":{"_eq":"{{ jwt.org }}"}}}},"analyst":{"select":{"allow_columns":["id"],"max_rows":3,"denied_aggregations":["max"]}}},
+	"events":{"viewer":{"select":{"deny_columns":["secret","attrs.secret"],"filter":{"org":{"_eq":"{{ jwt.org }}"}}}},"analyst":{"select":{"allow_columns":["id"],"max_rows":3,"denied_aggregations":["max"]}}},
 	"orgs":{"viewer":{"select":{}}},
 	"held":{"viewer":{"select":{}}},
 	"daily":{"viewer":{"select":{}},"analyst":{"select":{}}},
@@ -44,7 +44,7 @@ const callerPolicies = `{"tables":{
 func callerServer(t *testing.T, statements ...string) *server {
 	t.Helper()
 	s := start(t, options{policies: callerPolicies},
-		`CREATE TABLE events (id UInt64, org String, n Int64, secret String, tags Array(String), share Int64 ALIAS intDiv(100, n), INDEX of_n n TYPE set(0) GRANULARITY 1) ENGINE = MergeTree ORDER BY id`,
+		`CREATE TABLE events (id UInt64, org String, n Int64, secret String, attrs JSON, tags Array(String), share Int64 ALIAS intDiv(100, n), INDEX of_n n TYPE set(0) GRANULARITY 1) ENGINE = MergeTree ORDER BY id`,
 		`CREATE TABLE orgs (org String, name String) ENGINE = MergeTree ORDER BY org`,
 		`CREATE TABLE vault (id UInt64, gold String) ENGINE = MergeTree ORDER BY id`,
 		`CREATE TABLE held (id UInt64) ENGINE = Memory`,
@@ -120,7 +120,8 @@ func TestAPipeThatCannotBeSeenThroughGrantsIsRefused(t *testing.T) {
 		`SELECT dictGet('d', 'v', id) AS v FROM events`, `SELECT joinGet('j', 'v', id) AS v FROM events`, `SELECT ofGold() AS g`, `SELECT rowNumberInAllBlocks() AS r FROM events`,
 		`SELECT getSetting('param_x') AS s FROM events`, `SELECT blockNumber() AS b FROM events`, `SELECT id FROM events WHERE indexHint(id = 1)`, `SELECT hasColumnInTable('x', 'events', 'secret') AS h`,
 		`SELECT runningDifference(n) AS r FROM events`, `SELECT nowhere FROM events`, `SELECT * FROM nowhere`,
-		"SELECT `a\\nb` FROM events",
+		`SELECT id FROM events WHERE id IN {p_t:Identifier} AND {{t}} != ''`, `SELECT id FROM {p_t:Identifier} WHERE {{t}} != ''`,
+		"SELECT `a\\nb` FROM events", `SELECT attrs FROM events`, `SELECT attrs.secret AS s FROM events`, `SELECT attrs.open AS s FROM events`,
 	}
 	s := callerServer(t, refusals...)
 	statements := append([]string{}, refusals...)

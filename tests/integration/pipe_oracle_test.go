@@ -45,7 +45,6 @@ func TestPipesDoNotTellOfHiddenRows(t *testing.T) {
 		}
 	}
 	for _, s := range servers {
-		s.ch.Exec(t, `ALTER TABLE events ADD INDEX of_n n TYPE set(0) GRANULARITY 1, ADD INDEX of_email email TYPE set(0) GRANULARITY 1`, `ALTER TABLE events MATERIALIZE INDEX of_n`, `ALTER TABLE events MATERIALIZE INDEX of_email`)
 		s.adopt(`{"pipes":[` + strings.Join(list, ",\n") + `]}`)
 	}
 	statuses := map[int]int{}

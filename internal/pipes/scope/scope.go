@@ -122,6 +122,8 @@ func (n *narrowing) statement(what, sql, shape string, depth int, local func(nam
 	}
 	found, err := n.of.References(n.ctx, n.pool, shape)
 	switch {
+	case err != nil && clickhouse.ClassifyRead(err) == clickhouse.ClassRejected:
+		return denied("%s cannot be parsed: %v", what, err)
 	case err != nil:
 		return err
 	case found.Opaque:
