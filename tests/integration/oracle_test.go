@@ -276,10 +276,15 @@ func oracleDocument(random *rand.Rand) string {
 		doc["offset"] = random.IntN(3)
 	}
 	if random.IntN(4) == 0 {
-		doc["time_range"] = map[string]any{"column": pick(random, "d", "dt", "ts", "at", "when"), "since": pick(random, "1970-01-01T00:00:02Z", "2026-01-01T00:00:00.0001Z", "1d")}
+		doc["time_range"] = map[string]any{"column": pick(random, "d", "dt", "ts", "at", "when"), "since": pick(random, "1970-01-01T00:00:02Z", "2026-01-01T00:00:00.0001Z", "1d", "2025-12-31"),
+			"until": pick(random, "", "2026-01-02", "2299-12-31"), "time_zone": pick(random, "", "Europe/Berlin")}
+		if random.IntN(3) == 0 {
+			doc["compare"] = pick(random, "previous", "1mo", "50y")
+		}
 	}
-	if random.IntN(5) == 0 {
-		doc["time_bucket"] = map[string]any{"column": pick(random, "d", "dt", "ts", "at", "when"), "every": pick(random, "1s", "1h", "1d", "1w")}
+	if random.IntN(4) == 0 {
+		doc["time_bucket"] = map[string]any{"column": pick(random, "d", "dt", "ts", "at", "when"), "every": pick(random, "1s", "1h", "1d", "1w", "1mo"),
+			"time_zone": pick(random, "", "Europe/Berlin"), "fill": random.IntN(2) == 0}
 	}
 	text, err := json.Marshal(doc)
 	if err != nil {
