@@ -74,7 +74,6 @@ func checkTenant(ctx context.Context, snapshot *settings.Snapshot, addr, passwor
 			names = append(names, column.Name)
 			types[table.Name][column.Name] = column.Type
 			made.Expressions[column.Name] = column.DefaultExpression
-			types[table.Name][column.Name] = column.Type
 		}
 		columns[table.Name], sources[table.Name] = names, made
 	}

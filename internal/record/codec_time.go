@@ -138,6 +138,12 @@ func (c *dateTimeCodec) AppendText(dst, field []byte) ([]byte, error) {
 // repeat.
 func (c *dateTimeCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, error) {
 	at, bad := parseInstant(text, quoted, c.zone)
+	if bad == notATime && quoted {
+		var buffer [longestSpelling + len("--T::Z")]byte
+		if spelled, ok := respell(buffer[:0], text); ok {
+			at, bad = parseInstant(spelled, true, c.zone)
+		}
+	}
 	switch {
 	case bad == epochTooLarge:
 		return dst, outOfRange(c.name, shown)
