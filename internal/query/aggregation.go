@@ -12,11 +12,13 @@ import (
 
 // aggregation compiles one aggregation to an output.
 func (b *builder) aggregation(clause string, a *Aggregation) (output, *Error) {
-	compile := b.aggregate
+	var sql string
+	var err *Error
 	if a.Fn == ratio {
-		compile = b.ratio
+		sql, err = b.ratio(clause, a)
+	} else {
+		sql, err = b.aggregate(clause, a)
 	}
-	sql, err := compile(clause, a)
 	if err != nil {
 		return output{}, err
 	}
@@ -100,6 +102,9 @@ func (b *builder) arguments(clause string, a *Aggregation, f function) (args, on
 		args = append(args, by.sql)
 	case a.By != "":
 		return nil, nil, invalid(`%s: %s takes no "by"`, clause, a.Fn)
+	}
+	if len(a.Where) == 0 && b.during == nil {
+		return args, only, nil
 	}
 	conditions, err := b.conditionsOf(clause+".where", a.Where, b.cols.lookup)
 	if b.during != nil {

@@ -65,3 +65,16 @@ func TestTotalsStandBesideTheRows(t *testing.T) {
 	assert.Contains(t, string(got.Totals), `"n":20000`)
 	assert.Contains(t, string(got.Totals), `"id":null`)
 }
+
+// Totals have the earlier period, too, and what is left out of the groups by it is not
+// in them.
+func TestTotalsOfAComparison(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, "CREATE TABLE sales (at Date, shop String, n UInt32) ENGINE = MergeTree ORDER BY at",
+		"INSERT INTO sales VALUES ('2026-03-01','a',1),('2026-03-02','a',2),('2026-04-01','a',10),('2026-04-03','b',20),('2026-03-05','c',4),('2026-04-09','c',40)")
+	a := s.query("sales", `{"totals":true,"compare":"1mo","time_range":{"column":"at","since":"2026-04-01","until":"2026-05-01"},"columns":["shop"],"group_by":["shop"],"order_by":[{"column":"shop"}],
+		"aggregations":[{"fn":"sum","column":"n","alias":"n"},{"fn":"max","column":"n","where":[{"column":"shop","op":"neq","value":"c"}]}],"having":[{"column":"n_previous","op":"gt","value":0}]}`)
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	assert.Equal(t, `{"rows":[{"shop":"a","n":10,"n_previous":3,"max_n":10,"max_n_previous":2},{"shop":"c","n":40,"n_previous":4,"max_n":null,"max_n_previous":null}],"totals":{"shop":null,"n":50,"n_previous":7,"max_n":10,"max_n_previous":2}}`,
+		compact(t, json.RawMessage(a.body)))
+}
