@@ -241,7 +241,7 @@ func (b *builder) order() *Error {
 // skips those that can no longer be among the first, by a column as it is stored, it
 // loses rows once it has met one.
 func (b *builder) sortedWhole(name, sql string) string {
-	index, ok := b.cols.table.Record.Lookup(name)
+	index, ok := b.cols.owner(name)
 	if ok && strings.Contains(b.cols.table.Record.Columns()[index].Type, "Float") {
 		return "materialize(" + sql + ")"
 	}

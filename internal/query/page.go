@@ -130,7 +130,7 @@ func (b *builder) bindingOf() binding {
 	}
 	parts := []string{string(text)}
 	for _, name := range names {
-		if index, ok := b.cols.table.Record.Lookup(name); ok {
+		if index, ok := b.cols.owner(name); ok {
 			parts = append(parts, name, b.cols.table.Record.Columns()[index].Type)
 		}
 	}

@@ -57,6 +57,15 @@ func (c *columns) part(clause, name string) (col column, found bool, err *Error)
 	return col, true, nil
 }
 
+// owner finds the column that a name is of, or of a part of which.
+func (c *columns) owner(name string) (index int, ok bool) {
+	if index, ok := c.table.Record.Lookup(name); ok {
+		return index, true
+	}
+	index, _, ok = c.prefix(name)
+	return index, ok
+}
+
 // prefix finds the longest column name that a reference begins with.
 func (c *columns) prefix(name string) (index int, rest string, ok bool) {
 	for end := len(name) - 1; end > 0; end-- {

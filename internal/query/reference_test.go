@@ -220,3 +220,23 @@ func TestReferencesThatAreRefused(t *testing.T) {
 		assert.Contains(t, e.Message, want, reference)
 	}
 }
+
+// A cursor over parts belongs to the types of their columns, and a part that may be
+// NaN is sorted as a column that may.
+func TestPagesInTheOrderOfParts(t *testing.T) {
+	cursors := cursorsOf(t, "secret")
+	const body = `{"columns":["k"],"order_by":[{"column":"m.f"},{"column":"p.x","dir":"desc"}],"limit":2`
+	table := tableOf("t", nil, "k", "Int8", "m", "Map(String, Float64)", "p", "Tuple(x Int8, y String)")
+	first := paged(t, cursors, table, body+"}", now)
+	assert.Contains(t, first.SQL, " ORDER BY materialize(if(mapContains(wh.`m`, {p0:String}), wh.`m`[{p0:String}], NULL)) ASC, tupleElement(wh.`p`, 1) DESC")
+	cursor := first.Page().Cursor("312E35.37", "N.37", 1, false)
+	assert.Contains(t, paged(t, cursors, table, body+`,"cursor":"`+cursor+`"}`, now).SQL, "tupleElement(wh.`p`, 1) < {")
+
+	doc, err := query.Parse([]byte(body + `,"cursor":"` + cursor + `"}`))
+	require.NoError(t, err)
+	o := options()
+	o.Ahead, o.Cursors, o.Tenant = true, cursors, "0"
+	changed := tableOf("t", nil, "k", "Int8", "m", "Map(String, Float64)", "p", "Tuple(x Int16, y String)")
+	_, err = query.Build(doc, changed, policy.OperatorSelect().Bind(nil, nil), o)
+	assert.Equal(t, query.CodeCursorInvalid, asError(t, err).Code)
+}
