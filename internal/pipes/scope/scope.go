@@ -30,8 +30,8 @@ const (
 	maxTables = 50
 	// maxDepth bounds views inside of views.
 	maxDepth = 16
-	// maxText bounds the statement that is sent, in bytes.
-	maxText = 256 << 10
+	// maxText bounds the statement that is sent, in bytes: ClickHouse reads 256 KiB.
+	maxText = 250 << 10
 )
 
 // Denied is why a statement may not run for its caller. Its text is the
