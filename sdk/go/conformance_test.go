@@ -17,6 +17,7 @@ import (
 type conformanceCase struct {
 	Name     string
 	Call     string
+	Format   string
 	Document json.RawMessage
 	Rows     []map[string]any
 	Key      string
@@ -32,6 +33,8 @@ type conformanceCase struct {
 			Code, Column string
 		}
 		Keys, Resumed []string
+		Accept        []string
+		Text          *string
 		Waited        int
 		Error         *struct {
 			Code       *string
@@ -133,6 +136,17 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 		}
 		found, failure = Query[n](t.Context(), cl, "t", document)
 		rows = digits(found)
+	case "export":
+		formats := map[string]Format{"csv": FormatCSV, "tsv": FormatTSV, "ndjson": FormatNDJSON, "arrow": FormatArrow, "parquet": FormatParquet}
+		var body []byte
+		body, failure = Export(t.Context(), cl, "t", Document{Columns: []string{"n"}}, formats[c.Format])
+		same(t, "text", c.Expect.Text, string(body))
+	case "rows":
+		for row, err := range Rows[n](t.Context(), cl, "t", Document{Columns: []string{"n"}}) {
+			if failure = err; err == nil {
+				rows = append(rows, digits([]n{row})...)
+			}
+		}
 	case "totals":
 		var found Totalled[n]
 		found, failure = QueryTotals[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
@@ -200,6 +214,9 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 	}
 	if c.Expect.Keys != nil && !slices.Equal(s.headers("Idempotency-Key"), c.Expect.Keys) {
 		t.Fatal(s.headers("Idempotency-Key"))
+	}
+	if c.Expect.Accept != nil && !slices.Equal(s.headers("Accept"), c.Expect.Accept) {
+		t.Fatal(s.headers("Accept"))
 	}
 	if c.Expect.Resumed != nil && !slices.Equal(s.headers("Last-Event-ID"), c.Expect.Resumed) {
 		t.Fatal(s.headers("Last-Event-ID"))

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
 )
 
 // Document is a query; the server's manual says what each key does.
@@ -195,6 +196,57 @@ func Rows[R any](ctx context.Context, c *Client, table string, document Document
 			}
 		}
 	}
+}
+
+// A Format is one in which Export answers.
+type Format string
+
+// The formats.
+const (
+	FormatCSV     Format = "text/csv"
+	FormatTSV     Format = "text/tab-separated-values"
+	FormatNDJSON  Format = "application/x-ndjson"
+	FormatArrow   Format = "application/vnd.apache.arrow.stream"
+	FormatParquet Format = "application/vnd.apache.parquet"
+)
+
+// Export runs a document and returns its answer in a format.
+func Export(ctx context.Context, c *Client, table string, document Document, format Format) ([]byte, error) {
+	q, err := queryCall(table, document, string(format))
+	if err != nil {
+		return nil, err
+	}
+	body, _, err := c.do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if code := ending(body, format); code != "" {
+		return nil, &Error{Code: code, Message: "the server could not finish its answer", Status: http.StatusOK}
+	}
+	return body, nil
+}
+
+var endings = map[Format]*regexp.Regexp{
+	FormatCSV:    regexp.MustCompile(`^\$error,([a-z_]+\.[a-z_]+),(?:"(?:[^"]|"")*"|[^",\n]*)\n$`),
+	FormatTSV:    regexp.MustCompile(`^\$error\t([a-z_]+\.[a-z_]+)\t[^\t\n]*\n$`),
+	FormatNDJSON: regexp.MustCompile(`^\{"\$error":\{.*?"code":"([a-z_]+\.[a-z_]+)".*\}\}\n$`),
+}
+
+// ending is the code of the last record with which the server ends an answer that it
+// cannot finish; "" for a whole one.
+func ending(body []byte, format Format) string {
+	mark := "$error"
+	if format == FormatNDJSON {
+		mark = `{"$error":`
+	}
+	at := bytes.LastIndex(body, []byte(mark))
+	if at < 0 || at > 0 && body[at-1] != '\n' || endings[format] == nil {
+		return ""
+	}
+	if found := endings[format].FindSubmatch(body[at:]); found != nil {
+		return string(found[1])
+	}
+	return ""
 }
 
 // lineOf reads a row, or the record with which the server ends an answer that it

@@ -44,6 +44,16 @@ func TestAcceptChoosesTheFormatOfRows(t *testing.T) {
 		assert.Contains(t, a.header.Values("Vary"), "Accept")
 	}
 
+	for _, as := range []string{"application/json", ndjson, "text/csv", "text/tab-separated-values", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"} {
+		got, head := s.pipe("rows", "Accept", as), s.do(http.MethodHead, "/v1/pipes/rows", "", "Accept", as)
+		assert.Empty(t, head.body)
+		assert.Equal(t, http.StatusOK, head.status)
+		for _, name := range []string{"Content-Type", "Content-Length", "Vary", "Etag", "Cache-Control"} {
+			assert.Equal(t, got.header.Values(name), head.header.Values(name), "%s as %s", name, as)
+		}
+	}
+	assert.Equal(t, http.StatusNotAcceptable, s.do(http.MethodHead, "/v1/pipes/rows", "", "Accept", "text/html").status)
+
 	a := s.opsSQL(sql+" FORMAT JSONCompactEachRow", "Accept", "text/csv")
 	assert.Equal(t, "[\"1\", \"/a\\tb\"]\n", a.body, "the statement's own format wins")
 	assert.NotContains(t, a.header.Get("Content-Type"), "text/csv")

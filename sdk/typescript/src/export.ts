@@ -1,5 +1,6 @@
 import { Deadline } from "./deadline.js";
 import type { QueryDocument } from "./document.js";
+import { WaveHouseError } from "./errors.js";
 import { metaOf } from "./meta.js";
 import { callOf, parserOf, type QueryOptions } from "./query.js";
 import { invalidResponse, type Transport } from "./transport.js";
@@ -23,10 +24,35 @@ export async function exported(
   { signal, onMeta }: QueryOptions,
 ): Promise<string | Uint8Array> {
   const binary = format === "arrow" || format === "parquet";
-  const read = async (r: Response) => (binary ? new Uint8Array(await r.arrayBuffer()) : r.text());
+  const read = async (r: Response) => (binary ? new Uint8Array(await r.arrayBuffer()) : wholeOf(await r.text(), format, r));
   const { body, response } = await transport.call(callOf(table, document, mediaTypes[format]), "safe", signal, read);
   onMeta?.(metaOf(response));
   return body;
+}
+
+const endings: Partial<Record<ExportFormat, RegExp>> = {
+  csv: /^\$error,([a-z_]+\.[a-z_]+),(?:"(?:[^"]|"")*"|[^",\n]*)\n$/,
+  tsv: /^\$error\t([a-z_]+\.[a-z_]+)\t[^\t\n]*\n$/,
+  ndjson: /^\{"\$error":.*\}\n$/,
+};
+
+/** The text, unless its last record says that the server could not finish it. */
+function wholeOf(text: string, format: ExportFormat, response: Response): string {
+  const at = text.lastIndexOf(format === "ndjson" ? '{"$error":' : "$error");
+  const found = at > 0 && text[at - 1] !== "\n" ? null : endings[format]?.exec(text.slice(Math.max(at, 0)));
+  if (at < 0 || !found) {
+    return text;
+  }
+  throw format === "ndjson" ? brokenOff(found[0], response) : broken(found[1] ?? "", "the server could not finish its answer", response);
+}
+
+function brokenOff(line: string, response: Response): WaveHouseError {
+  const { $error } = JSON.parse(line) as { $error: { code: string; error: string } };
+  return broken($error.code, $error.error, response);
+}
+
+function broken(code: string, message: string, response: Response): WaveHouseError {
+  return new WaveHouseError(message, { code, status: response.status, requestId: response.headers.get("X-Request-ID") ?? undefined });
 }
 
 /** Rows as they arrive. Nothing is repeated once the answer began. */
@@ -70,6 +96,9 @@ export async function* lines<T>(
 }
 
 function lineOf<T>(parse: (text: string) => unknown, line: string, response: Response): T {
+  if (endings.ndjson?.test(`${line}\n`)) {
+    throw brokenOff(line, response);
+  }
   try {
     return parse(line) as T;
   } catch (cause) {

@@ -9,10 +9,11 @@ import { FakeClock, reset, sse, Stub, type Answer } from "./stub.js";
 
 interface Case {
   name: string;
-  call: "query" | "totals" | "insert" | "stream" | "pipe";
+  call: "query" | "rows" | "export" | "totals" | "insert" | "stream" | "pipe";
   document?: QueryDocument;
   rows?: object[];
   key?: string;
+  format?: "csv" | "tsv" | "ndjson" | "arrow" | "parquet";
   answers?: ("lost" | { status: number; headers?: Record<string, string>; body?: unknown; text?: string })[];
   stream?: string;
   expect: {
@@ -22,6 +23,8 @@ interface Case {
     succeeded?: number;
     failures?: { index: number; code: string; column: string }[];
     keys?: string[];
+    accept?: string[];
+    text?: string;
     resumed?: string[];
     waited?: number;
     error?: { code?: string; status?: number; retryable?: boolean; request_id?: string; retry_after?: number };
@@ -50,11 +53,20 @@ const rest = (whole: string): Answer => (response, request) => {
 
 async function outcome(c: Case, stub: Stub, clock: FakeClock) {
   const client = new WaveHouse({ url: stub.url, clock });
-  const seen: { rows?: string[]; gaps?: number; result?: InsertResult; error?: WaveHouseError } = {};
+  const seen: { rows?: string[]; text?: string; gaps?: number; result?: InsertResult; error?: WaveHouseError } = {};
   try {
     switch (c.call) {
       case "query":
         seen.rows = (await client.query<{ n: unknown }>("t", c.document ?? { columns: ["n"] })).map(({ n }) => String(n));
+        break;
+      case "export":
+        seen.text = await client.export("t", { columns: ["n"] }, c.format ?? "csv").then(String);
+        break;
+      case "rows":
+        seen.rows = [];
+        for await (const { n } of client.from("t").select("n").stream()) {
+          seen.rows.push(String(n));
+        }
         break;
       case "totals": {
         const answer = await client.from("t").select("n").withTotals();
@@ -98,6 +110,10 @@ async function check(c: Case, name: string, answers: Answer[]): Promise<void> {
       assert.deepEqual(Object.fromEntries(Object.keys(error).map((k) => [k, told[k]])), error, name);
     }
     assert.deepEqual(seen.rows, error ? seen.rows : rows, name);
+    assert.equal(seen.text, error ? undefined : c.expect.text, name);
+    if (c.expect.accept !== undefined) {
+      assert.deepEqual(stub.received.map(({ headers }) => headers.accept), c.expect.accept, name);
+    }
     assert.equal(requests ?? stub.received.length, stub.received.length, name);
     assert.equal(gaps ?? seen.gaps, seen.gaps, name);
     assert.equal(succeeded ?? seen.result?.succeeded, seen.result?.succeeded, name);
