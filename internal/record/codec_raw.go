@@ -14,17 +14,22 @@ type rawCodec struct {
 	plainCodec
 	// refusesNull is for types that are known to have no NULL.
 	refusesNull bool
+	// object is for a JSON that arrives: ClickHouse takes nothing else.
+	object bool
 }
 
-func newRaw(t coltype.Type, text string) Codec {
+func newRaw(t coltype.Type, text string, door bool) Codec {
 	known := t.Kind != coltype.Other
-	return &rawCodec{plainCodec: plainCodec{name: excerpt.Of(text)}, refusesNull: known && !t.AcceptsNull()}
+	return &rawCodec{plainCodec: plainCodec{name: excerpt.Of(text)}, refusesNull: known && !t.AcceptsNull(), object: door && t.Plain().Kind == coltype.JSON}
 }
 
 // AppendJSON keeps the value as it is, but on one line.
 func (c *rawCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if c.refusesNull && isNull(value) {
 		return dst, nullNotAllowed(c.name)
+	}
+	if c.object && value[0] != '{' && !isNull(value) {
+		return dst, mismatchf("%s is not an object, and %s takes nothing else", excerpt.Of(value), c.name)
 	}
 	dst = appendCount(dst, len(value))
 	start := len(dst)

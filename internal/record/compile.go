@@ -25,6 +25,9 @@ type maker struct {
 	// cut is for codecs that cut digits of a second which their type does not
 	// hold.
 	cut bool
+	// door is for values that arrive: rows that are stored already may hold what
+	// is refused there.
+	door bool
 }
 
 // codec builds the codec of a parsed type.

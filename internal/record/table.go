@@ -57,7 +57,7 @@ func Compile(name string, columns []Column, zone *time.Location) *Table {
 		zone:   zone,
 	}
 	for i, column := range columns {
-		t.fields[i] = newField(column, maker{zone: zone})
+		t.fields[i] = newField(column, maker{zone: zone, door: true})
 		t.index[column.Name] = i
 		t.addNested(i)
 	}
@@ -81,7 +81,7 @@ func (t *Table) fieldsFor(cutTimes bool) []field {
 func (t *Table) cutting() []field {
 	all := slices.Clone(t.fields)
 	for i := range all {
-		all[i].codec = newField(t.columns[i], maker{zone: t.zone, cut: true}).codec
+		all[i].codec = newField(t.columns[i], maker{zone: t.zone, cut: true, door: true}).codec
 	}
 	return all
 }
@@ -94,7 +94,7 @@ func newField(column Column, m maker) field {
 	}
 	acceptsNull := t.AcceptsNull()
 	if err != nil {
-		f.codec = newRaw(t, column.Type)
+		f.codec = newRaw(t, column.Type, m.door)
 		// Left out is NULL too, and there are types whose null does not read.
 		f.nullOmits = acceptsNull && !column.hasDefault()
 	}
