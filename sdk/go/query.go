@@ -227,9 +227,9 @@ func Export(ctx context.Context, c *Client, table string, document Document, for
 }
 
 var endings = map[Format]*regexp.Regexp{
-	FormatCSV:    regexp.MustCompile(`^\$error,([a-z_]+\.[a-z_]+),(?:"(?:[^"]|"")*"|[^",\n]*)\n$`),
-	FormatTSV:    regexp.MustCompile(`^\$error\t([a-z_]+\.[a-z_]+)\t[^\t\n]*\n$`),
-	FormatNDJSON: regexp.MustCompile(`^\{"\$error":\{.*?"code":"([a-z_]+\.[a-z_]+)".*\}\}\n$`),
+	FormatCSV:    regexp.MustCompile(`^\$error,([a-z_]+(?:\.[a-z_]+)?),(?:"(?:[^"]|"")*"|[^",\n]*)\n$`),
+	FormatTSV:    regexp.MustCompile(`^\$error\t([a-z_]+(?:\.[a-z_]+)?)\t[^\t\n]*\n$`),
+	FormatNDJSON: regexp.MustCompile(`^\{"\$error":\{.*?"code":"([a-z_]+(?:\.[a-z_]+)?)".*\}\}\n$`),
 }
 
 // ending is the code of the last record with which the server ends an answer that it

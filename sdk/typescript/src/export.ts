@@ -31,8 +31,8 @@ export async function exported(
 }
 
 const endings: Partial<Record<ExportFormat, RegExp>> = {
-  csv: /^\$error,([a-z_]+\.[a-z_]+),(?:"(?:[^"]|"")*"|[^",\n]*)\n$/,
-  tsv: /^\$error\t([a-z_]+\.[a-z_]+)\t[^\t\n]*\n$/,
+  csv: /^\$error,([a-z_]+(?:\.[a-z_]+)?),(?:"(?:[^"]|"")*"|[^",\n]*)\n$/,
+  tsv: /^\$error\t([a-z_]+(?:\.[a-z_]+)?)\t[^\t\n]*\n$/,
   ndjson: /^\{"\$error":.*\}\n$/,
 };
 
