@@ -63,7 +63,7 @@ func TestAPageBeginsBehindTheRowBefore(t *testing.T) {
 	} {
 		cursor := page.Cursor(c.last, key("2026-01-01 00:00:00.500", "N", "z"), 1, false)
 		next := paged(t, cursors, table, body+`,"cursor":"`+cursor+`"}`, now.Add(time.Hour))
-		assert.Contains(t, next.SQL, " WHERE "+c.condition+" ORDER BY ")
+		assert.Contains(t, next.SQL, " WHERE wh.`ts` <= {p0:DateTime64(3, 'UTC')} AND "+c.condition+" ORDER BY ")
 		assert.Equal(t, "2026-01-01 00:00:00.500", next.Params["p0"])
 	}
 	group, err := page.Group(last, 2)

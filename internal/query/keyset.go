@@ -347,7 +347,16 @@ func (b *builder) behind(keys []sortKey, p position) (sql string, err *Error) {
 			sql += " OR " + rest
 		}
 	}
-	return "(" + sql + ")", nil
+	sql = "(" + sql + ")"
+	if first := keys[0]; !first.nullable && first.typ.Kind != coltype.Float {
+		// It follows from the rest, and is cheaper to judge.
+		op := " >= "
+		if first.desc {
+			op = " <= "
+		}
+		sql = first.sql + op + params[0] + " AND " + sql
+	}
+	return sql, nil
 }
 
 // within is the condition that a row has the key.

@@ -151,6 +151,10 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 		var found Totalled[n]
 		found, failure = QueryTotals[n](t.Context(), cl, "t", Document{Columns: []string{"n"}})
 		rows = append(digits(found.Rows), digits([]n{found.Totals})...)
+	case "pages":
+		for page, err := range Pages[n](t.Context(), cl, "t", Document{Columns: []string{"n"}, OrderBy: []OrderBy{{Column: "n"}}, Limit: 2}) {
+			rows, failure = append(rows, digits(page.Rows)...), err
+		}
 	case "pipe":
 		var found []n
 		found, failure = Pipe[n](t.Context(), cl, "p", nil)

@@ -26,8 +26,10 @@ type Document struct {
 	OrderBy      []OrderBy     `json:"order_by,omitempty"`
 	Limit        int           `json:"limit,omitempty"`
 	Offset       int           `json:"offset,omitempty"`
-	TimeRange    *TimeRange    `json:"time_range,omitempty"`
-	TimeBucket   *TimeBucket   `json:"time_bucket,omitempty"`
+	// Cursor is that of the page before, "" for the first page; see Pages.
+	Cursor     *string     `json:"cursor,omitempty"`
+	TimeRange  *TimeRange  `json:"time_range,omitempty"`
+	TimeBucket *TimeBucket `json:"time_bucket,omitempty"`
 	// Compare is "previous", "previous_year" or how long before a period is, such as
 	// "1mo", over which each aggregation is computed as well.
 	Compare string `json:"compare,omitempty"`

@@ -13,6 +13,7 @@ import type {
   TimeRange,
 } from "./document.js";
 import type { ExportFormat } from "./export.js";
+import type { Page } from "./pages.js";
 import type { QueryOptions, Totalled } from "./query.js";
 import type { ColumnOf, ReferenceOf, Shown } from "./schema.js";
 
@@ -139,6 +140,7 @@ export interface Runner {
   run<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<T[]>;
   totals<T>(table: string, document: QueryDocument, options: QueryOptions): Promise<Totalled<T>>;
   export(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<unknown>;
+  pages<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<Page<T>, void, undefined>;
   lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined>;
 }
 
@@ -268,6 +270,22 @@ export class QueryBuilder<R, S> implements PromiseLike<Shown<S>[]> {
   /** Asks the server for the rows. */
   rows(options: QueryOptions = {}): Promise<Shown<S>[]> {
     return this.#runner.run<Shown<S>>(this.table, this.document, options);
+  }
+
+  /**
+   * Asks for page after page; `limit` is the most rows of one, and the order goes by
+   * columns. Each row that was there at the beginning is in one page and in one only,
+   * whatever is written meanwhile.
+   */
+  pages(options: QueryOptions = {}): AsyncGenerator<Page<Shown<S>>, void, undefined> {
+    return this.#runner.pages<Shown<S>>(this.table, this.document, options);
+  }
+
+  /** The rows of all pages, one by one. */
+  async *all(options: QueryOptions = {}): AsyncGenerator<Shown<S>, void, undefined> {
+    for await (const page of this.pages(options)) {
+      yield* page.rows;
+    }
   }
 
   /** Asks for the rows, and for the aggregations over all groups. */

@@ -7,6 +7,7 @@ import { Engines, LiveQuery } from "./livequery.js";
 import { resolve, type WaveHouseOptions } from "./options.js";
 import { pipe, type PipeOptions } from "./pipe.js";
 import type { ExportFormat } from "./export.js";
+import type { Page } from "./pages.js";
 import { Queries, type QueryOptions, type Snapshot } from "./query.js";
 import type { AnyDatabase, DatabaseTypes, InsertOf, PipeName, ReferenceOf, Row, RowOf, Shown, TableName } from "./schema.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
@@ -54,6 +55,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
         run: (t, document, options) => this.#queries.rows(t, document, options),
         totals: (t, document, options) => this.#queries.totals(t, document, options),
         export: (t, document, format, options) => this.#export(t, document, format, options),
+        pages: (t, document, options) => this.#pages(t, document, options),
         lines: (t, document, options) => this.#lines(t, document, options),
       },
       table,
@@ -98,6 +100,10 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
 
   async #export(table: string, document: QueryDocument, format: ExportFormat, options: QueryOptions): Promise<string | Uint8Array> {
     return (await import("./export.js")).exported(this.#transport, table, document, format, options);
+  }
+
+  async *#pages<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<Page<T>, void, undefined> {
+    yield* (await import("./pages.js")).pages<T>(this.#transport, table, document, options);
   }
 
   async *#lines<T>(table: string, document: QueryDocument, options: QueryOptions): AsyncGenerator<T, void, undefined> {

@@ -155,6 +155,8 @@ export interface QueryDocument<C extends string = string> {
   order_by?: readonly OrderBy[];
   limit?: number;
   offset?: number;
+  /** Where the page before ended; empty begins the first page. `pages()` brings all of them. */
+  cursor?: string;
   time_range?: TimeRange<C>;
   time_bucket?: TimeBucket<C>;
   /**

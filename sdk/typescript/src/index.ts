@@ -51,6 +51,7 @@ export type { LiveQuery } from "./livequery.js";
 export type { Clock, Fetch, HeaderSource, Token, WaveHouseOptions } from "./options.js";
 export type { AnswerMeta } from "./meta.js";
 export type { PipeOptions } from "./pipe.js";
+export type { Page } from "./pages.js";
 export type { QueryOptions, Snapshot, Totalled } from "./query.js";
 export type { AnyDatabase, DatabaseTypes, PipeTypes, Row, TableTypes } from "./schema.js";
 export type { EndEvent, GapEvent, RowEvent, StreamEvent, StreamOptions } from "./stream.js";

@@ -43,7 +43,7 @@ export function parserOf({ int64 }: QueryDocument): (text: string) => unknown {
   return int64 === undefined || int64 === "exact" ? parseExact : JSON.parse;
 }
 
-function rowsOf<T>(body: unknown): T[] {
+export function rowsOf<T>(body: unknown): T[] {
   // With totals the rows are one part of an object.
   const rows = Array.isArray(body) ? body : (body as { rows?: unknown } | null)?.rows;
   if (!Array.isArray(rows)) {

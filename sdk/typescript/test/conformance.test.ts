@@ -9,7 +9,7 @@ import { FakeClock, reset, sse, Stub, type Answer } from "./stub.js";
 
 interface Case {
   name: string;
-  call: "query" | "rows" | "export" | "totals" | "insert" | "stream" | "pipe";
+  call: "query" | "rows" | "export" | "totals" | "pages" | "insert" | "stream" | "pipe";
   document?: QueryDocument;
   rows?: object[];
   key?: string;
@@ -73,6 +73,12 @@ async function outcome(c: Case, stub: Stub, clock: FakeClock) {
         seen.rows = [...answer.rows, answer.totals].map(({ n }) => String(n));
         break;
       }
+      case "pages":
+        seen.rows = [];
+        for await (const page of client.from("t").select("n").orderBy("n").limit(2).pages()) {
+          seen.rows.push(...page.rows.map(({ n }) => String(n)));
+        }
+        break;
       case "pipe":
         seen.rows = (await client.pipe("p", {})).map((row) => String(row["n"]));
         break;
