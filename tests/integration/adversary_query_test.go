@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,7 +106,11 @@ var evilNames = []string{
 	"page\nsecret", "page\\", "\\`secret\\`", "rowNumberInAllBlocks()", "", "🂡", strings.Repeat("s", 300),
 }
 
-// A name is a column of the table, letter for letter, or nothing.
+// partsOfColumns are those of evilNames that are parts of columns that the caller may
+// read, whatever ClickHouse itself understands by them.
+var partsOfColumns = []string{"m.keys", "m.values", "m.key_k", "tup.a", "tup.b", "tup.1", "arr[1]"}
+
+// A name is a column of the table, letter for letter, or a part of one, or nothing.
 func TestAdversaryNamesInEveryClause(t *testing.T) {
 	t.Parallel()
 	s, caller := vault(t)
@@ -128,6 +133,9 @@ func TestAdversaryNamesInEveryClause(t *testing.T) {
 		} {
 			a := s.query("vault", document, caller...)
 			noLeak(t, a, document)
+			if a.status == http.StatusOK && slices.Contains(partsOfColumns, name) {
+				continue
+			}
 			assert.Contains(t, []int{http.StatusBadRequest, http.StatusForbidden}, a.status, "%s: %s", document, a.body)
 			assert.NotEmpty(t, decode[problem](t, a).Code)
 		}
