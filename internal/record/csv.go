@@ -40,8 +40,15 @@ func csvField(b []byte, at int, separator byte) (f textField, end int) {
 	}
 	end = fieldEnd(b, at, separator)
 	s := trimReturn(b, extent{at, end})
-	f = textField{text: s, omitted: s.to == s.from, null: string(b[s.from:s.to]) == nullText}
-	f.blank = skipBlanks(b[:s.to], s.from) == s.to
+	f.text = s
+	switch {
+	case s.to == s.from:
+		f.is = omittedField
+	case string(b[s.from:s.to]) == nullText:
+		f.is = nullField
+	case skipBlanks(b[:s.to], s.from) == s.to:
+		f.is = blankField
+	}
 	return f, end
 }
 

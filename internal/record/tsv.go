@@ -23,7 +23,9 @@ func tsvField(b []byte, at int, separator byte) (f textField, end int) {
 		}
 	}
 	f.text = trimReturn(b, extent{at, end})
-	f.null = string(b[f.text.from:f.text.to]) == nullText
+	if string(b[f.text.from:f.text.to]) == nullText {
+		f.is = nullField
+	}
 	return f, end
 }
 
