@@ -85,12 +85,16 @@ func (s *Store) commitSure(ctx context.Context, items []item) error {
 // writeBatch sends a batch, and what DynamoDB does not process of it again until
 // ctx ends.
 func (s *Store) writeBatch(ctx context.Context, batch []types.WriteRequest) error {
+	left := func(err error) error { return fmt.Errorf("%d items of a batch were not processed: %w", len(batch), err) }
 	for pause := batchPause; ; pause *= 2 {
 		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{s.o.Table: batch}, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
 		})
 		s.metrics.request("commit", err)
-		if err != nil {
+		switch {
+		case err != nil && pause > batchPause:
+			return left(err)
+		case err != nil:
 			return err
 		}
 		for _, c := range out.ConsumedCapacity {
@@ -105,7 +109,7 @@ func (s *Store) writeBatch(ctx context.Context, batch []types.WriteRequest) erro
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%d items of a batch were not processed: %w", len(batch), context.Cause(ctx))
+			return left(context.Cause(ctx))
 		}
 	}
 }
