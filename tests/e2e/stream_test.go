@@ -251,7 +251,7 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
-	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"150ms"}}`})
+	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"150ms"}}`, "query": `{"default_max_rows":10000000}`})
 	server.AwaitReady(t)
 	url := func() string { return server.current() + "/v1/stream?table=load" }
 	var joins []joined
