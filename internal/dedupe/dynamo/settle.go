@@ -85,7 +85,9 @@ func (s *Store) commitSure(ctx context.Context, items []item) error {
 // writeBatch sends a batch, and what DynamoDB does not process of it again until
 // ctx ends.
 func (s *Store) writeBatch(ctx context.Context, batch []types.WriteRequest) error {
-	left := func(err error) error { return fmt.Errorf("%d items of a batch were not processed: %w", len(batch), err) }
+	left := func(err error) error {
+		return fmt.Errorf("%d items of a batch were not processed: %w", len(batch), err)
+	}
 	for pause := batchPause; ; pause *= 2 {
 		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
 			RequestItems: map[string][]types.WriteRequest{s.o.Table: batch}, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
