@@ -106,6 +106,9 @@ func (c *core) enter(ctx context.Context, of slots, timeout time.Duration) (cont
 // timeout, if that is set. The caller calls the function when done.
 func (c *core) bind(ctx context.Context, timeout time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if c.life.Err() != nil {
+		cancel(errPoolClosed) // not a moment later, as below
+	}
 	stop := context.AfterFunc(c.life, func() { cancel(errPoolClosed) })
 	release := func() { stop(); cancel(nil) }
 	if timeout <= 0 {
