@@ -1,20 +1,18 @@
 package integration
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-var adversarySeed = flag.Uint64("adversary.seed", 1, "the seed of the generated documents; 0 takes a new one, to search on")
+var adversarySeed = seedFlag("adversary.seed", "the documents")
 
 // vaultRules all show the same rows of the vault, by columns of other types:
 // the key, one that is dear to read, one that may be null, one that is no
@@ -29,11 +27,7 @@ var vaultRules = []string{
 // there, whatever the rule that hides them.
 func TestAdversaryRandomDocuments(t *testing.T) {
 	t.Parallel()
-	seed := *adversarySeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-adversary.seed=%d", seed)
+	seed := adversarySeed.draw(t)
 	r := rand.New(rand.NewPCG(seed, 3))
 	s, caller := vault(t)
 	answered, total := 0, 0

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -37,11 +36,7 @@ var peopleParts = []string{
 // differ in what is denied, and in nothing else, are answered alike.
 func TestAnswersDoNotDependOnDeniedPaths(t *testing.T) {
 	t.Parallel()
-	seed := *oracleSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-oracle.seed=%d", seed)
+	seed := oracleSeed.draw(t)
 	random := rand.New(rand.NewPCG(seed, 7))
 	var servers []*server
 	for _, secret := range []string{"hidden", "hidden-and-longer"} {
@@ -63,6 +58,7 @@ func TestAnswersDoNotDependOnDeniedPaths(t *testing.T) {
 		}
 		return pick(random, peopleParts...)
 	}
+	asked := map[string]bool{}
 	for range *oracleDocuments {
 		doc := map[string]any{"columns": []string{column()}, "order_by": []any{map[string]any{"column": "id"}}}
 		switch random.IntN(4) {
@@ -84,6 +80,10 @@ func TestAnswersDoNotDependOnDeniedPaths(t *testing.T) {
 		}
 		body, err := json.Marshal(doc)
 		require.NoError(t, err)
+		if asked[string(body)] {
+			continue // an answer in the cache is as old as its question
+		}
+		asked[string(body)] = true
 		var answers []string
 		for _, s := range servers {
 			a := s.query("people", string(body))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ import (
 
 var (
 	isolationRounds = flag.Int("isolation", enoughRounds, "rounds of tenants that come and go while all of them work")
-	isolationSeed   = flag.Uint64("isolation.seed", 1, "what the rounds are drawn from; 0 is drawn anew, to search on")
+	isolationSeed   = seedFlag("isolation.seed", "the rounds")
 )
 
 const (
@@ -55,11 +54,7 @@ type isolation struct {
 // mark, which no answer, event, dead letter or table of another may show.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
-	seed := *isolationSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-isolation.seed=%d", seed)
+	seed := isolationSeed.draw(t)
 	w := newIsolation(t, seed)
 	for n := 0; n < *isolationRounds || *isolationRounds >= enoughRounds && n < 3*(*isolationRounds) && len(w.unmet()) > 0; n++ {
 		w.round(n)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
@@ -20,7 +19,7 @@ import (
 
 var (
 	oracleDocuments = flag.Int("oracle", 400, "random documents that are asked over hidden rows")
-	oracleSeed      = flag.Uint64("oracle.seed", 1, "what the documents are drawn from; 0 is drawn anew, to search on")
+	oracleSeed      = seedFlag("oracle.seed", "the documents")
 )
 
 // oracleColumns are the columns that the caller may name, with what a document
@@ -103,11 +102,7 @@ func oracle(t *testing.T, n, text string, rows int) *server {
 // of what it is answered may tell them apart.
 func TestAnswersDoNotDependOnHiddenRows(t *testing.T) {
 	t.Parallel()
-	seed := *oracleSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-oracle.seed=%d", seed)
+	seed := oracleSeed.draw(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	servers := []*server{oracle(t, "number % 2", "'hidden-value'", 3000), oracle(t, "1", "'5'", 0), oracle(t, "7", "'5'", 1)}
 	tables, roles := []string{"events", "newest", "held", "viewed", "plain"}, []string{"viewer", "analyst"}

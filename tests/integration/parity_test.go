@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ import (
 
 var (
 	parityFor  = flag.Duration("parity", 12*time.Second, "how long to compare generated policies on both paths")
-	paritySeed = flag.Uint64("parity.seed", 1, "the seed of the generated policies; 0 takes a new one, to search on")
+	paritySeed = seedFlag("parity.seed", "the policies")
 )
 
 // One grant answers a query and the stream: for generated tables, rows, rules
@@ -39,16 +40,17 @@ var (
 // admits, and what it cannot judge it withholds. A pipe that sees the table as its
 // caller does returns the same.
 func TestParityOfTheTwoPaths(t *testing.T) {
-	seed := *paritySeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-parity.seed=%d", seed)
+	seed := paritySeed.draw(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	ch := clickhousetest.Start(t)
 	pool := poolOf(t, ch)
 	counts := map[string]int{}
-	for deadline, n := time.Now().Add(*parityFor), 0; time.Now().Before(deadline); n++ {
+	subjects := []string{"shown", "hidden", "withheld", "no row for a claim", "through a pipe"}
+	met := func() bool {
+		return !slices.ContainsFunc(subjects, func(what string) bool { return counts[what] <= 50 })
+	}
+	// A machine that is busy takes longer to meet them all.
+	for began, n := time.Now(), 0; time.Since(began) < *parityFor || !met() && time.Since(began) < 10*(*parityFor); n++ {
 		p := newParityTable(t, r, ch, pool, fmt.Sprintf("parity%d", n))
 		for range 150 {
 			if p.compare(t, r, pool, counts); t.Failed() {
@@ -57,7 +59,7 @@ func TestParityOfTheTwoPaths(t *testing.T) {
 		}
 	}
 	t.Log(counts)
-	for _, what := range []string{"shown", "hidden", "withheld", "no row for a claim", "through a pipe"} {
+	for _, what := range subjects {
 		assert.Greater(t, counts[what], 50, "the test has met its subject: %s", what)
 	}
 	assert.Less(t, counts["withheld"], counts["shown"]+counts["hidden"], "most rows are decided")
