@@ -207,13 +207,13 @@ func (k *keyring) refresh(ctx context.Context, set *keySet) {
 	k.running--
 	set.cancel()
 	set.cancel = nil
-	close(set.ended)
-	set.ended = make(chan struct{})
 	if err != nil {
 		k.failed(set, err)
-		return
+	} else {
+		k.succeeded(set, list, sum, refused)
 	}
-	k.succeeded(set, list, sum, refused)
+	close(set.ended) // now who waits finds what was fetched
+	set.ended = make(chan struct{})
 }
 
 func (k *keyring) download(ctx context.Context, set *keySet) ([]publicKey, [sha256.Size]byte, []error, error) {

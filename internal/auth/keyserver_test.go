@@ -201,7 +201,7 @@ func (r *rig) role(token string) string {
 // eventually polls for what another goroutine does.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 10*time.Second, 2*time.Millisecond, what)
+	require.Eventually(t, condition, 30*time.Second, 2*time.Millisecond, what)
 }
 
 // ready waits for the first keys.
@@ -226,8 +226,13 @@ func freePort(t testing.TB) string {
 // listenAt starts the server at an address.
 func (s *keyServer) listenAt(t testing.TB, address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
+	// Another's connection may hold the port for a moment.
+	var listener net.Listener
+	eventually(t, "the address", func() (ok bool) {
+		var err error
+		listener, err = net.Listen("tcp", address)
+		return err == nil
+	})
 	s.Server = httptest.NewUnstartedServer(s)
 	require.NoError(t, s.Listener.Close())
 	s.Listener = listener

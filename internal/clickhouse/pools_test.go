@@ -209,7 +209,7 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 		defer close(closed)
 		p.Close(context.Background())
 	}()
-	require.Eventually(t, func() bool { _, err := p.Get("a"); return err != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := p.Get("a"); return err != nil }, time.Minute, time.Millisecond)
 	select {
 	case <-closed:
 		t.Fatal("closed while a statement ran")

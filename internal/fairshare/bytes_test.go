@@ -65,7 +65,7 @@ func TestWhoWaitsGoesOnWhenRoomIsGivenBack(t *testing.T) {
 	require.True(t, b.Take(birch, 10))
 	done := make(chan bool, 1)
 	go func() { done <- b.Wait(birch, 5, nil) }()
-	require.Eventually(t, func() bool { return b.Wanted(birch) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Wanted(birch) }, time.Minute, time.Millisecond)
 	assert.False(t, b.Wanted(cedar))
 	b.Give(birch, 4)
 	select {

@@ -253,7 +253,8 @@ func TestRealFaultsThatHeal(t *testing.T) {
 
 func TestRealHangEndsWithTheTimeout(t *testing.T) {
 	c := newReal(t, clickhousetest.Start(t), "default")
-	c.Exec(t, createPages+pagesEngine)
+	// So that one that is stored later than the timeout is known when it is repeated.
+	c.Exec(t, createPages+pagesEngine+" SETTINGS non_replicated_deduplication_window = 100")
 	c.proxy.Next(clickhousetest.Hang())
 	r := newRig(t).open()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))

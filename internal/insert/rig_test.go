@@ -54,7 +54,7 @@ type rig struct {
 func quick(o *insert.WorkerOptions) {
 	o.BackoffMin, o.BackoffMax = 20*time.Millisecond, 100*time.Millisecond
 	o.Settings = served(insert.Flush{MaxWait: 20 * time.Millisecond}, true)
-	o.DrainTimeout = 5 * time.Second
+	o.DrainTimeout = 20 * time.Second
 	o.NoPoolGrace = time.Hour
 }
 

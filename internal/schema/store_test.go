@@ -114,7 +114,7 @@ func TestRetriesUntilClickHouseAnswers(t *testing.T) {
 	r := newRig(t, false)
 	r.proxy.Refuse()
 	r.run(t)
-	require.Eventually(t, func() bool { return r.Pending()[tenant.Default] != nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return r.Pending()[tenant.Default] != nil }, 30*time.Second, 5*time.Millisecond)
 	require.False(t, r.FirstLoaded())
 	_, err := r.Status(tenant.Default)
 	require.ErrorContains(t, err, "cannot reach ClickHouse at "+r.proxy.Addr()+" (clickhouse.addr of tenant "+tenant.Default.String()+"): connect: ")
@@ -217,7 +217,7 @@ func TestScheduledRefreshFollowsTheInterval(t *testing.T) {
 		c, _ := r.Catalogue(tenant.Default)
 		_, ok := c.Table("later")
 		return ok
-	}, 10*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 	age, err := r.Status(tenant.Default)
 	require.NoError(t, err)
 	require.Less(t, age, time.Minute)
@@ -276,6 +276,6 @@ func TestAWaiterMayLeave(t *testing.T) {
 		defer cancel()
 		err = r.Refresh(ctx, tenant.Default)
 		return !errors.Is(err, errStopped)
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

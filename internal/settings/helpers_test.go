@@ -81,5 +81,5 @@ func severityOf(findings []Finding, severity string) []string {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 5*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, condition, 30*time.Second, 5*time.Millisecond, what)
 }

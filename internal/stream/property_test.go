@@ -106,16 +106,18 @@ func (w *embeddedWorld) close() {
 
 // world is one random run: traffic, readers, and what befalls them.
 type world struct {
-	t      *testing.T
-	q      queue
-	rig    atomic.Pointer[rig]
-	o      Options
-	swept  atomic.Int64 // rows of the table that were removed, at most
-	final  atomic.Uint64
-	ended  atomic.Bool
-	chunks []uint64 // the last row of each chunk, so far
-	gone   int      // chunks removed
-	next   uint64
+	t     *testing.T
+	q     queue
+	rig   atomic.Pointer[rig]
+	o     Options
+	swept atomic.Int64 // rows of the table that were removed, at most
+	final atomic.Uint64
+	// resumes counts connections that continued from an id.
+	resumes atomic.Int64
+	ended   atomic.Bool
+	chunks  []uint64 // the last row of each chunk, so far
+	gone    int      // chunks removed
+	next    uint64
 }
 
 func (w *world) start() { w.rig.Store(newRig(w.t, w.q.broker(), w.o, nil)) }
@@ -160,8 +162,6 @@ type reader struct {
 	id   string
 	last uint64
 	gap  bool
-	// resumes counts connections that continued from an id.
-	resumes int
 	// skips are the rows that came first after a gap.
 	skips  []uint64
 	faults []string
@@ -175,7 +175,7 @@ func (r *reader) run() {
 			continue
 		}
 		if r.id != "" {
-			r.resumes++
+			r.w.resumes.Add(1)
 		}
 		r.follow(s)
 		s.Close()
@@ -237,7 +237,8 @@ func runWorld(t *testing.T, q queue, rounds, batch int, sweeps bool) {
 		readers[i] = &reader{w: w, rnd: rand.New(rand.NewPCG(seed, uint64(i+1)))}
 		running.Go(readers[i].run)
 	}
-	for range rounds {
+	begun := time.Now()
+	for n := 0; n < rounds || w.resumes.Load() <= int64(len(readers)) && time.Since(begun) < patience; n++ {
 		w.publish(rnd)
 		switch n := rnd.IntN(400); {
 		case n < 2:
@@ -256,9 +257,8 @@ func runWorld(t *testing.T, q queue, rounds, batch int, sweeps bool) {
 	deadline := time.AfterFunc(3*patience, func() { w.ended.Store(true); w.rig.Load().server.CloseClientConnections() })
 	running.Wait()
 	assert.True(t, deadline.Stop(), "readers are done in time")
-	resumes, overflows := 0, w.rig.Load().hub.metrics.overflows.WithLabelValues("0")
+	overflows := w.rig.Load().hub.metrics.overflows.WithLabelValues("0")
 	for i, r := range readers {
-		resumes += r.resumes
 		assert.Empty(t, r.faults, "reader %d", i)
 		assert.Equal(t, w.final.Load(), r.last, "reader %d", i)
 		for _, n := range r.skips {
@@ -268,8 +268,8 @@ func runWorld(t *testing.T, q queue, rounds, batch int, sweeps bool) {
 			assert.Empty(t, r.skips)
 		}
 	}
-	t.Logf("%d rows, %d resumes, %.0f overflows since the last restart", w.next, resumes, testutil.ToFloat64(overflows))
-	assert.Greater(t, resumes, len(readers))
+	t.Logf("%d rows, %d resumes, %.0f overflows since the last restart", w.next, w.resumes.Load(), testutil.ToFloat64(overflows))
+	assert.Greater(t, w.resumes.Load(), int64(len(readers)))
 	w.rig.Load().stop()
 	q.close()
 }

@@ -127,7 +127,7 @@ func TestReaderThatStaysBehindIsEnded(t *testing.T) {
 
 func TestStuckReaderIsCutOff(t *testing.T) {
 	b := newMemoryBroker()
-	r := newRig(t, b, Options{WriteTimeout: 100 * time.Millisecond}, nil)
+	r := newRig(t, b, Options{WriteTimeout: time.Second}, nil)
 	_ = r.open(testTable, "", "")
 	flood(b, 1, floodRows)
 	eventually(t, "it is ended", func() bool {

@@ -122,7 +122,7 @@ func TestTracingReachesACollector(t *testing.T) {
 		require.NoError(t, err)
 		_, span := tracing.Tracer("x").Start(context.Background(), "a-span")
 		span.End()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		require.NoError(t, tracing.Close(ctx))
 		cancel()
 		sent := <-got

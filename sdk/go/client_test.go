@@ -369,7 +369,7 @@ func TestAStreamEndsForWhatWillNotPass(t *testing.T) {
 		<-r.Context().Done()
 	}, text(204, ""))
 	c, _ = client(t, quiet)
-	for range Stream[row](t.Context(), c, "t", Since(time.Unix(0, 0)), IdleTimeout(20*time.Millisecond)) {
+	for range Stream[row](t.Context(), c, "t", Since(time.Unix(0, 0)), IdleTimeout(500*time.Millisecond)) {
 		t.Fatal("nothing was sent")
 	}
 	equal(t, quiet.count(), 2)

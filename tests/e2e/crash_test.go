@@ -48,7 +48,7 @@ func TestKilledTenTimesUnderLoad(t *testing.T) {
 	load, once := harness.StartLoad(server.current, "load", 4), harness.StartLoad(server.current, "once", 4)
 	for i := range 10 {
 		before := load.Answered()
-		harness.Eventually(t, 20*time.Second, func() error {
+		harness.Eventually(t, 30*time.Second, func() error {
 			if load.Answered() < before+500 {
 				return fmt.Errorf("round %d: %d rows answered", i, load.Answered()-before)
 			}
@@ -78,14 +78,14 @@ func TestDeployUnderLoad(t *testing.T) {
 	load := harness.StartLoad(server.current, "load", 4)
 	for range 5 {
 		before := load.Answered()
-		harness.Eventually(t, 20*time.Second, func() error {
+		harness.Eventually(t, 30*time.Second, func() error {
 			if load.Answered() < before+200 {
 				return fmt.Errorf("%d rows answered", load.Answered()-before)
 			}
 			return nil
 		})
 		server.Signal(syscall.SIGTERM)
-		require.Zero(t, server.Wait(t, 12*time.Second))
+		require.Zero(t, server.Wait(t, 30*time.Second))
 		server.restart(t)
 	}
 	load.Stop()
@@ -125,7 +125,7 @@ func TestStopWhileClickHouseIsAway(t *testing.T) {
 	a := server.Do(t, http.MethodPost, "/v1/ingest?table=load", rows.String(), "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, a.Status)
 	server.Signal(syscall.SIGTERM)
-	require.Zero(t, server.Wait(t, 12*time.Second), server.Output())
+	require.Zero(t, server.Wait(t, 30*time.Second), server.Output())
 	clickhouse.Start(t)
 	server.restart(t)
 	harness.Eventually(t, 30*time.Second, func() error {
@@ -150,7 +150,7 @@ func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	hold := holdRequest(t, server.current())
 	defer hold()
 	server.Signal(syscall.SIGTERM)
-	harness.Eventually(t, 5*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if !strings.Contains(server.Output(), `"msg":"stopping"`) {
 			return fmt.Errorf("not stopping: %s", server.Output())
 		}
@@ -158,7 +158,7 @@ func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	})
 	server.Signal(syscall.SIGHUP)
 	server.Signal(syscall.SIGTERM)
-	require.Equal(t, 1, server.Wait(t, 3*time.Second))
+	require.Equal(t, 1, server.Wait(t, promptly))
 	clickhouse.Start(t)
 	server.restart(t)
 	harness.Eventually(t, 30*time.Second, func() error {

@@ -39,6 +39,10 @@ func startDev(t *testing.T, dir string, port int, args ...string) *harness.Proce
 	return p
 }
 
+// promptly is how soon a process ends that waits for nobody: before the 10 s are over
+// that it would wait at most.
+const promptly = 8 * time.Second
+
 // shell runs a command as a user pastes it.
 func shell(t *testing.T, command string) string {
 	t.Helper()
@@ -82,17 +86,12 @@ func TestDevTwiceInARow(t *testing.T) {
 	requireLocalOnly(t, port)
 	commands := pasted(screen)
 	require.Contains(t, shell(t, commands[1]), `{"ok":true}`)
-	harness.Eventually(t, 2*time.Second+time.Second, func() error {
-		if got := count(t, port, "flights"); got != 20001 {
-			return fmt.Errorf("%d flights", got)
-		}
-		return nil
-	})
+	require.Equal(t, 20001, awaitCount(t, port, "flights", 20001))
 	require.Contains(t, shell(t, commands[2]), `"origin":`)
 
 	stopped := time.Now()
 	dev.Interrupt()
-	require.Zero(t, dev.Wait(t, 3*time.Second))
+	require.Zero(t, dev.Wait(t, promptly))
 	t.Logf("stopped in %s", time.Since(stopped))
 	for _, child := range children {
 		require.ErrorIs(t, syscall.Kill(child, 0), syscall.ESRCH, "process %d is left behind", child)
@@ -101,7 +100,7 @@ func TestDevTwiceInARow(t *testing.T) {
 	again := startDev(t, dir, port)
 	require.Equal(t, 20001, count(t, port, "flights"), "the data is still there, and was not posted again")
 	again.Interrupt()
-	require.Zero(t, again.Wait(t, 3*time.Second))
+	require.Zero(t, again.Wait(t, promptly))
 }
 
 // requireLocalOnly asks as web pages would: one of this machine, one from
@@ -131,12 +130,31 @@ func pasted(screen string) []string {
 
 func count(t *testing.T, port int, table string) int {
 	t.Helper()
-	out := shell(t, fmt.Sprintf(`curl -sS -X POST 'localhost:%d/v1/query?table=%s' -d '{"aggregations":[{"fn":"count","column":"*","alias":"n"}]}'`, port, table))
-	found := regexp.MustCompile(`^\[\s*\{"n":(\d+)\}\s*\]`).FindStringSubmatch(out)
-	require.Len(t, found, 2, out)
-	n, err := strconv.Atoi(found[1])
+	n, err := tryCount(t, port, table)
 	require.NoError(t, err)
 	return n
+}
+
+// awaitCount waits until the table has that many rows, and returns how many it has.
+func awaitCount(t *testing.T, port int, table string, least int) (n int) {
+	t.Helper()
+	harness.Eventually(t, 30*time.Second, func() (err error) {
+		if n, err = tryCount(t, port, table); err == nil && n < least {
+			err = fmt.Errorf("%d rows of %s", n, table)
+		}
+		return err
+	})
+	return n
+}
+
+func tryCount(t *testing.T, port int, table string) (int, error) {
+	t.Helper()
+	out := shell(t, fmt.Sprintf(`curl -sS -X POST 'localhost:%d/v1/query?table=%s' -d '{"aggregations":[{"fn":"count","column":"*","alias":"n"}]}'`, port, table))
+	found := regexp.MustCompile(`^\[\s*\{"n":(\d+)\}\s*\]`).FindStringSubmatch(out)
+	if len(found) != 2 {
+		return 0, fmt.Errorf("no count: %s", out)
+	}
+	return strconv.Atoi(found[1])
 }
 
 func TestDevKilledLeavesNothingBehind(t *testing.T) {
@@ -145,7 +163,7 @@ func TestDevKilledLeavesNothingBehind(t *testing.T) {
 	require.NotEmpty(t, children)
 	dev.Kill()
 	for _, child := range children {
-		harness.Eventually(t, 5*time.Second, func() error {
+		harness.Eventually(t, 30*time.Second, func() error {
 			if err := syscall.Kill(child, 0); err == nil {
 				return fmt.Errorf("process %d is left behind", child)
 			}
@@ -160,7 +178,7 @@ func TestDevNamesAPortInUse(t *testing.T) {
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	p := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev", "--dir", t.TempDir(), "--port", port)
-	require.Equal(t, 1, p.Wait(t, 10*time.Second))
+	require.Equal(t, 1, p.Wait(t, 30*time.Second))
 	require.Contains(t, p.Output(), "port "+port+" cannot be used")
 	require.Contains(t, p.Output(), "--port")
 }
@@ -175,18 +193,18 @@ func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
 	clickhouse.Must(t, "CREATE TABLE clicks (page String) ENGINE = MergeTree ORDER BY page")
 	require.Contains(t, shell(t, fmt.Sprintf(
 		`curl -sS -X POST 'localhost:%d/v1/ingest?table=clicks' -H 'Content-Type: application/json' -d '{"page":"/home"}'`, port)), `{"ok":true}`)
-	harness.Eventually(t, 5*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if got := clickhouse.Must(t, "SELECT count() FROM clicks"); got != "1" {
 			return fmt.Errorf("%s rows", got)
 		}
 		return nil
 	})
 	dev.Signal(syscall.SIGTERM)
-	require.Zero(t, dev.Wait(t, 3*time.Second))
+	require.Zero(t, dev.Wait(t, promptly))
 
 	wrong := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev",
 		"--dir", t.TempDir(), "--port", strconv.Itoa(harness.FreePort(t)), "--clickhouse", "127.0.0.1:1", "--clickhouse-http-port", "1")
-	require.Equal(t, 1, wrong.Wait(t, 20*time.Second))
+	require.Equal(t, 1, wrong.Wait(t, 30*time.Second))
 	require.Contains(t, wrong.Output(), "--clickhouse 127.0.0.1:1")
 }
 
@@ -198,7 +216,7 @@ func TestDevStopsWhileAStreamIsOpen(t *testing.T) {
 	defer response.Body.Close()
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	dev.Interrupt()
-	require.Zero(t, dev.Wait(t, 3*time.Second))
+	require.Zero(t, dev.Wait(t, promptly))
 }
 
 func TestDevStartsItsClickHouseAgain(t *testing.T) {
@@ -207,7 +225,7 @@ func TestDevStartsItsClickHouseAgain(t *testing.T) {
 	children := childrenOf(t, dev.PID())
 	require.Len(t, children, 1)
 	require.NoError(t, syscall.Kill(children[0], syscall.SIGKILL))
-	harness.Eventually(t, 20*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if !strings.Contains(dev.Output(), "starting it again") {
 			return fmt.Errorf("%s", dev.Output())
 		}
@@ -222,12 +240,7 @@ func TestDevStartsItsClickHouseAgain(t *testing.T) {
 		return nil
 	})
 	// What had been answered is there, or comes from the queue.
-	harness.Eventually(t, 30*time.Second, func() error {
-		if got := count(t, port, "flights"); got < 20000 {
-			return fmt.Errorf("%d flights", got)
-		}
-		return nil
-	})
+	awaitCount(t, port, "flights", 20000)
 	dev.Interrupt()
-	require.Zero(t, dev.Wait(t, 3*time.Second))
+	require.Zero(t, dev.Wait(t, promptly))
 }

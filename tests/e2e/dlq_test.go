@@ -51,7 +51,7 @@ func TestKilledInTheMiddleOfAReplay(t *testing.T) {
 	const rows = 8000
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	server := startMoving(t, clickhouse, map[string]string{
-		"ingest": `{"flush":{"max_wait":"50ms"},"tables":{"moving":{"flush":{"max_wait":"4s"}}}}`,
+		"ingest": `{"flush":{"max_wait":"50ms"},"tables":{"moving":{"flush":{"max_wait":"8s"}}}}`,
 	})
 	parkRows(t, server, clickhouse, rows)
 	left := rows
@@ -102,7 +102,7 @@ func TestKilledInTheMiddleOfAReplay(t *testing.T) {
 func TestDeadLettersOnTheCommandLine(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	server := startMoving(t, clickhouse, map[string]string{
-		"ingest": `{"flush":{"max_wait":"50ms"},"tables":{"moving":{"flush":{"max_wait":"2s"}}}}`,
+		"ingest": `{"flush":{"max_wait":"50ms"},"tables":{"moving":{"flush":{"max_wait":"4s"}}}}`,
 	})
 	parkRows(t, server, clickhouse, 5)
 	key := filepath.Join(t.TempDir(), "key")

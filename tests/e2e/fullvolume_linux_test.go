@@ -60,7 +60,7 @@ func TestStartOnAFullVolume(t *testing.T) {
 	require.Contains(t, ready.Body, "the volume has")
 	require.Equal(t, http.StatusOK, s.Query(t, "pages", `{"columns":["id"],"limit":1}`).Status)
 	require.NoError(t, os.Remove(fill))
-	harness.Eventually(t, 20*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if a := s.Ingest(t, "pages", `{"id":101,"text":"room"}`); a.Status != http.StatusOK {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}

@@ -44,14 +44,14 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	})
 	server.AwaitReady(t)
 	load := harness.StartLoad(server.current, "load", 4)
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if load.Answered() < 200 {
 			return fmt.Errorf("%d rows answered", load.Answered())
 		}
 		return nil
 	})
 	clickhouse.Kill()
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		a := server.Do(t, http.MethodGet, "/readyz", "")
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, fmt.Sprintf("127.0.0.1:%d/default", clickhouse.HTTPPort)) {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
@@ -60,7 +60,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	})
 	require.Equal(t, http.StatusOK, server.Do(t, http.MethodGet, "/livez", "").Status)
 	before := load.Answered()
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if load.Answered() < before+200 {
 			return fmt.Errorf("%d rows answered while ClickHouse is away", load.Answered()-before)
 		}
@@ -87,7 +87,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusOK {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
 		}
@@ -114,7 +114,7 @@ func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	server.AwaitReady(t)
 	require.Equal(t, http.StatusOK, server.Ingest(t, "load", `{"id":"now"}`).Status)
 	clickhouse.Stop(t)
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusServiceUnavailable {
 			return fmt.Errorf("readyz: %d", a.Status)
 		}
@@ -122,7 +122,7 @@ func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	})
 	require.Equal(t, http.StatusOK, server.Do(t, http.MethodGet, "/livez", "").Status)
 	clickhouse.Start(t)
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusOK {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
 		}

@@ -53,7 +53,7 @@ func TestReadmeCommands(t *testing.T) {
 	adapt := strings.NewReplacer("localhost:8080", fmt.Sprintf("localhost:%d", port), "localhost:8123", "localhost:"+shown)
 
 	stream := harness.StartProcess(t, dir, nil, "sh", "-c", "exec "+adapt.Replace(blocks(t, "readme-stream")[0]))
-	harness.Eventually(t, 5*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if !strings.Contains(stream.Output(), ": connected") {
 			return fmt.Errorf("stream: %s", stream.Output())
 		}
@@ -67,7 +67,7 @@ func TestReadmeCommands(t *testing.T) {
 	require.Contains(t, out, `"code":"record.type_mismatch"`)
 	require.Contains(t, out, `"column":"delay"`)
 	// The rows are seen live before they can be read.
-	harness.Eventually(t, 2*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		for _, id := range []string{"mine-1", "mine-2", "mine-4"} {
 			if !strings.Contains(stream.Output(), id) {
 				return fmt.Errorf("%s is not in the stream: %s", id, stream.Output())
@@ -75,7 +75,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Eventually(t, 3*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		out = shell(t, adapt.Replace(commands[1]))
 		for _, id := range []string{"mine-1", "mine-2", "mine-4"} {
 			if !strings.Contains(out, id) {
@@ -87,7 +87,7 @@ func TestReadmeCommands(t *testing.T) {
 	require.NotContains(t, out, "mine-3")
 	require.Contains(t, out, `"flights":`)
 
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		local := strings.NewReplacer("data/dev", dir, "bin/wavehouse", filepath.Join(binaries.Dir(t), "wavehouse"))
 		out = shell(t, local.Replace(adapt.Replace(blocks(t, "readme-token")[0])))
 		if !strings.Contains(out, `"origin":"SFO"`) || strings.Count(out, `"origin"`) != 1 {
@@ -96,12 +96,7 @@ func TestReadmeCommands(t *testing.T) {
 		return nil
 	})
 	require.Contains(t, shell(t, adapt.Replace(commands[2])), `{"ok":true}`)
-	harness.Eventually(t, 3*time.Second, func() error {
-		if got := count(t, port, "clicks"); got != 1 {
-			return fmt.Errorf("%d clicks", got)
-		}
-		return nil
-	})
+	require.Equal(t, 1, awaitCount(t, port, "clicks", 1))
 }
 
 // The commands that start and test the product exist under the names that the

@@ -94,7 +94,7 @@ func cutBeforeTheFirstRow(t *testing.T, p *sdkPage, open func(string)) {
 	open("stream")
 	p.await(t, "again", "0") // a question with If-None-Match passes the browser's preflight
 	p.await(t, "open", "")
-	harness.Eventually(t, 10*time.Second, func() error { return p.subscribers(t, 1) })
+	harness.Eventually(t, 30*time.Second, func() error { return p.subscribers(t, 1) })
 	p.proxy.Refuse()
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"while-away"}`).Status)
 	p.proxy.Pass(t)

@@ -176,7 +176,7 @@ func TestStreamOverKillsAndRestarts(t *testing.T) {
 		})
 		if round%3 == 2 {
 			server.Signal(syscall.SIGTERM)
-			require.Zero(t, server.Wait(t, 15*time.Second))
+			require.Zero(t, server.Wait(t, 30*time.Second))
 		} else {
 			server.Kill()
 		}
@@ -265,7 +265,7 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	load := harness.StartLoad(server.current, "load", 4)
 	for range 8 {
 		before := load.Answered()
-		harness.Eventually(t, 20*time.Second, func() error {
+		harness.Eventually(t, 30*time.Second, func() error {
 			if load.Answered() < before+150 {
 				return fmt.Errorf("%d rows answered", load.Answered()-before)
 			}
@@ -277,7 +277,7 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	server.restart(t)
 	server.AwaitReady(t)
 	join() // while rows of the former process wait to be written again
-	harness.Eventually(t, 20*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if load.Answered() < 2000 {
 			return fmt.Errorf("%d rows answered", load.Answered())
 		}
@@ -405,7 +405,7 @@ func leaveAPageOpen(t *testing.T, front func(addr string) string) {
 
 	// Restarts, one clean and one not, with rows while the page is away.
 	for i, end := range []func(){
-		func() { server.Signal(syscall.SIGTERM); server.Wait(t, 15*time.Second) },
+		func() { server.Signal(syscall.SIGTERM); server.Wait(t, 30*time.Second) },
 		func() { server.Kill() },
 	} {
 		send(fmt.Sprintf("before-%d", i))
@@ -429,7 +429,7 @@ func leaveAPageOpen(t *testing.T, front func(addr string) string) {
 	assert.NotContains(t, reports[len(reports)-1].Data, "s3cret")
 	edit(strings.Replace(viewerAndWriter, `"viewer":{"select":{}},`, "", 1))
 	send("withheld")
-	harness.Eventually(t, 20*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		if p.count("end", "access_revoked") == 0 {
 			return fmt.Errorf("the page still streams: %+v", p.all())
 		}
@@ -465,7 +465,7 @@ http {
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	harness.StartProcess(t, dir, nil, nginx, "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log"))
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	harness.Eventually(t, 10*time.Second, func() error {
+	harness.Eventually(t, 30*time.Second, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()

@@ -60,7 +60,7 @@ func (c *ClickHouse) Start(t testing.TB) {
 		return
 	}
 	c.run(t)
-	Eventually(t, 60*time.Second, func() error {
+	Eventually(t, 90*time.Second, func() error {
 		select {
 		case <-c.process.Exited():
 			// A port that was free had another owner by the time it was bound.
@@ -102,7 +102,7 @@ func (c *ClickHouse) ready() error {
 func (c *ClickHouse) Stop(t testing.TB) {
 	t.Helper()
 	c.process.Signal(syscall.SIGTERM)
-	c.process.Wait(t, 20*time.Second)
+	c.process.Wait(t, time.Minute)
 }
 
 // Kill ends it at once.
@@ -110,7 +110,7 @@ func (c *ClickHouse) Kill() { c.process.Kill() }
 
 // Query runs a statement over HTTP and returns its answer, trimmed.
 func (c *ClickHouse) Query(statement string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL(), strings.NewReader(statement))
 	if err != nil {

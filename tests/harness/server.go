@@ -104,7 +104,7 @@ func (s *Server) Use(bin string) { s.options.Bin = bin }
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.Begin(t)
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		select {
 		case <-s.Exited():
 			require.FailNow(t, "the server ended", s.Output())
@@ -143,7 +143,7 @@ func (s *Server) ServingSince(t testing.TB) time.Time {
 // AwaitReady waits for /livez.
 func (s *Server) AwaitReady(t testing.TB) {
 	t.Helper()
-	Eventually(t, 30*time.Second, func() error {
+	Eventually(t, time.Minute, func() error {
 		answer, err := s.TryDo(http.MethodGet, "/livez", "")
 		if err == nil && answer.Status != http.StatusOK {
 			return fmt.Errorf("%d %s", answer.Status, answer.Body)
@@ -167,7 +167,7 @@ func (a Answer) JSON(t testing.TB, v any) {
 
 // TryDo sends a request; headers are pairs.
 func (s *Server) TryDo(method, path, body string, headers ...string) (Answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -229,7 +229,7 @@ func TestWritesDropCachedResults(t *testing.T) {
 
 func TestFirstCallerLeaves(t *testing.T) {
 	t.Parallel()
-	s := behindProxy(t, options{}, `CREATE VIEW slow AS SELECT 1 AS one, sleep(1) AS waited`)
+	s := behindProxy(t, options{}, `CREATE VIEW slow AS SELECT 1 AS one, sleep(3) AS waited`)
 	const document = `{"columns":["one","waited"]}`
 	running := func() int {
 		n := 0

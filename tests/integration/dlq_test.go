@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
 )
 
 // replayed is the answer to a replay.
@@ -70,8 +72,10 @@ func (s *server) parkByDrop(table string, n int) {
 	for i := range n {
 		fmt.Fprintf(&body, "{\"id\":\"p%d\",\"ref\":\"r%d\",\"n\":%d}\n", i, i, i)
 	}
-	s.accept(table, body.String())
-	s.ch.Exec(s.t, "ALTER TABLE `"+table+"` DROP COLUMN ref")
+	s.unwritten(func() {
+		s.accept(table, body.String())
+		s.ch.Exec(s.t, "ALTER TABLE `"+table+"` DROP COLUMN ref")
+	})
 	s.awaitParked(before + n)
 }
 
@@ -79,18 +83,9 @@ func movingTable(name string) string {
 	return "CREATE TABLE `" + name + "` (id String, ref String DEFAULT 'none', n Int32 DEFAULT 0) ENGINE = MergeTree ORDER BY id"
 }
 
-func slow(tables ...string) options {
-	sections := map[string]any{}
-	for _, table := range tables {
-		sections[table] = map[string]any{"flush": map[string]string{"max_wait": "1500ms"}}
-	}
-	text, _ := json.Marshal(map[string]any{"flush": map[string]string{"max_wait": "50ms"}, "tables": sections})
-	return options{config: map[string]string{"ingest": string(text)}}
-}
-
 func TestReplayOfDeadLetters(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("moving"), movingTable("moving"))
+	s := behindProxy(t, options{}, movingTable("moving"))
 	s.parkByDrop("moving", 12)
 	at := s.letters("moving")[0]
 	// Without its column no row fits.
@@ -122,7 +117,7 @@ func TestReplayOfDeadLetters(t *testing.T) {
 
 func TestReplayAgainstTheTypesOfToday(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("moving"), movingTable("moving"))
+	s := behindProxy(t, options{}, movingTable("moving"))
 	before := s.ch.Value(t, "SELECT toString(now64(3, 'UTC'))")
 	s.parkByDrop("moving", 200)
 	s.ch.Exec(t, "ALTER TABLE moving ADD COLUMN ref LowCardinality(String)", "ALTER TABLE moving MODIFY COLUMN n Int8 DEFAULT 0",
@@ -173,7 +168,7 @@ func TestReplayAgainstTheTypesOfToday(t *testing.T) {
 
 func TestDeadLettersOfTablesWithNearlyTheSameName(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("a", "a.b", "ü %/?"), movingTable("a"), movingTable("a.b"), movingTable("ü %/?"))
+	s := behindProxy(t, options{}, movingTable("a"), movingTable("a.b"), movingTable("ü %/?"))
 	s.parkByDrop("a", 3)
 	s.parkByDrop("a.b", 5)
 	s.parkByDrop("ü %/?", 2)
@@ -244,7 +239,7 @@ func TestSelectorsThatCannotBeMeant(t *testing.T) {
 // Very many letters go back in pages; a call is bounded and says where to go on.
 func TestReplayOfVeryManyLetters(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("moving"), movingTable("moving"))
+	s := behindProxy(t, options{}, movingTable("moving"))
 	s.parkByDrop("moving", 3000)
 	s.ch.Exec(t, "ALTER TABLE moving ADD COLUMN ref String")
 	total, calls, cursor := 0, 0, ""
@@ -271,9 +266,11 @@ func TestReplayOfVeryManyLetters(t *testing.T) {
 // Rows whose types have no codec here travel as lines of JSON.
 func TestReplayOfRowsThatAreLines(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("lines"), `CREATE TABLE lines (id String, doc JSON, ref String DEFAULT '') ENGINE = MergeTree ORDER BY id`)
-	s.accept("lines", `{"id":"1","doc":{"a":[1,"x"]},"ref":"r"}`+"\n"+`{"id":"2","doc":{"b":null},"ref":"s"}`)
-	s.ch.Exec(t, "ALTER TABLE lines DROP COLUMN ref")
+	s := behindProxy(t, options{}, `CREATE TABLE lines (id String, doc JSON, ref String DEFAULT '') ENGINE = MergeTree ORDER BY id`)
+	s.unwritten(func() {
+		s.accept("lines", `{"id":"1","doc":{"a":[1,"x"]},"ref":"r"}`+"\n"+`{"id":"2","doc":{"b":null},"ref":"s"}`)
+		s.ch.Exec(t, "ALTER TABLE lines DROP COLUMN ref")
+	})
 	s.awaitParked(2)
 	s.ch.Exec(t, "ALTER TABLE lines ADD COLUMN ref String")
 	assert.Equal(t, 2, s.replayAll("lines", "").Replayed)
@@ -286,9 +283,11 @@ func TestReplayOfRowsThatAreLines(t *testing.T) {
 func TestReplayOnceTheTableIsBack(t *testing.T) {
 	t.Parallel()
 	const table = `CREATE TABLE temp_t (id String, v UInt8) ENGINE = MergeTree ORDER BY id`
-	s := start(t, slow("temp_t"), table)
-	s.accept("temp_t", `{"id":"1","v":1}`+"\n"+`{"id":"2","v":2}`)
-	s.ch.Exec(t, "DROP TABLE temp_t SYNC")
+	s := behindProxy(t, options{}, table)
+	s.unwritten(func() {
+		s.accept("temp_t", `{"id":"1","v":1}`+"\n"+`{"id":"2","v":2}`)
+		s.ch.Exec(t, "DROP TABLE temp_t SYNC")
+	})
 	s.awaitParked(2)
 	refused(t, s.ops(http.MethodPost, replayRoute, `{"table":"temp_t","all":true}`), http.StatusNotFound, "table.unknown")
 	s.ch.Exec(t, table)
@@ -300,7 +299,7 @@ func TestReplayOnceTheTableIsBack(t *testing.T) {
 // Replays and discards of the same letters at the same time: each leaves once.
 func TestLettersLeaveOnce(t *testing.T) {
 	t.Parallel()
-	s := start(t, slow("moving"), movingTable("moving"))
+	s := behindProxy(t, options{}, movingTable("moving"))
 	s.parkByDrop("moving", 1500)
 	s.ch.Exec(t, "ALTER TABLE moving ADD COLUMN ref String")
 	type outcome struct{ replayed, discarded int }
@@ -340,11 +339,13 @@ func TestLettersLeaveOnce(t *testing.T) {
 func TestDeadLettersOfATenantThatIsGone(t *testing.T) {
 	t.Parallel()
 	acme := own(t)
-	slowly := acme
-	slowly.config = map[string]string{"ingest": `{"flush":{"max_wait":"1500ms"}}`}
-	s := nested(t, options{}, map[string]folder{"acme": slowly, "birch": own(t)})
+	proxy := clickhousetest.NewFaultProxy(t, acme.ch.HTTPAddr())
+	acme.httpPort = proxy.Port()
+	s := nested(t, options{}, map[string]folder{"acme": acme, "birch": own(t)})
+	proxy.Refuse()
 	s.accept("pages", lines("a", 4), from("acme")...)
 	acme.ch.Exec(t, "DROP TABLE pages SYNC")
+	proxy.Pass(t)
 	s.eventually(func() string { return unless(s.letterCount("acme") == 4, "not parked") })
 	s.removeFolder("acme")
 	require.Equal(t, http.StatusOK, s.reload().status)

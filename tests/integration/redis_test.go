@@ -26,7 +26,7 @@ func sharing(t *testing.T, n int, redis *redistest.Server, statements ...string)
 	all := make([]*server, n)
 	for i := range all {
 		all[i] = start(t, options{clickhouse: ch, env: []string{
-			"WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=" + redis.Addr(), "WH_CACHE_REDIS_OP_TIMEOUT=500ms",
+			"WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=" + redis.Addr(), "WH_CACHE_REDIS_OP_TIMEOUT=2s",
 		}})
 	}
 	for _, s := range all {
@@ -102,7 +102,7 @@ func (s *server) ingestAnd(table, row string) answer {
 func TestManyAskProcessesTheSameAtOnce(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t, redistest.Redis, "--save", "")
-	all := sharing(t, 3, redis, `CREATE VIEW slow_pages AS SELECT count() AS n, sleep(2) AS waited FROM pages`)
+	all := sharing(t, 3, redis, `CREATE VIEW slow_pages AS SELECT count() AS n, sleep(3) AS waited FROM pages`)
 	asked := func(limit int) (total int) {
 		t.Helper()
 		document := fmt.Sprintf(`{"columns":["n","waited"],"limit":%d}`, limit)
@@ -262,7 +262,9 @@ func TestBootWithoutRedisAndWithTheWrongOne(t *testing.T) {
 				ready := s.do(http.MethodGet, "/readyz", "")
 				return unless(ready.status == http.StatusOK && strings.Contains(ready.body, c.want), fmt.Sprintf("%d %s", ready.status, ready.body))
 			})
-			assert.Contains(t, s.logs.tail(1<<20), strings.TrimPrefix(c.want, "cache: "))
+			s.eventually(func() string {
+				return unless(strings.Contains(s.logs.tail(1<<20), strings.TrimPrefix(c.want, "cache: ")), "in the log")
+			})
 			assert.NotContains(t, s.logs.tail(1<<20), "of-the-test")
 			require.Equal(t, http.StatusOK, s.ingestAnd("pages", `{"event_id":"1","page":"/"}`).status)
 		})

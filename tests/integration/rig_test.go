@@ -36,7 +36,7 @@ const pagesTable = `CREATE TABLE pages (event_id String, page String, org String
 	n Int64 DEFAULT 0, ts DateTime64(3,'UTC') DEFAULT now64(3)) ENGINE = MergeTree ORDER BY event_id`
 
 // soon bounds what takes an fsync, a flush or a file notification.
-const soon = 15 * time.Second
+const soon = time.Minute
 
 // options are what a server under test starts with. The zero value is an open
 // policy over a fresh database of the shared ClickHouse.
@@ -102,6 +102,15 @@ func behindProxy(t *testing.T, o options, statements ...string) *server {
 	o.clickhouse = clickhousetest.Start(t)
 	o.proxy = clickhousetest.NewFaultProxy(t, o.clickhouse.HTTPAddr())
 	return start(t, o, statements...)
+}
+
+// unwritten runs f while the server, which is behind a proxy, cannot reach ClickHouse:
+// what it accepts meanwhile is written afterwards.
+func (s *server) unwritten(f func()) {
+	s.t.Helper()
+	s.o.proxy.Refuse()
+	f()
+	s.o.proxy.Pass(s.t)
 }
 
 // run starts the server, again after stop.

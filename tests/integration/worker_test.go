@@ -139,16 +139,13 @@ func TestMemoryLimitOnALargeBatch(t *testing.T) {
 	assert.Less(t, refusals.Load(), int64(20), "a batch is not tried as it was for ever")
 }
 
-// slowFlush makes a table's rows wait long enough for something to happen to
-// the table first.
-const slowFlush = `{"flush":{"max_wait":"50ms"},"tables":{"%s":{"flush":{"max_wait":"1500ms"}}}}`
-
 func TestTableDroppedAfterAcceptance(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{config: map[string]string{"ingest": fmt.Sprintf(slowFlush, "temp_t")}},
-		pagesTable, `CREATE TABLE temp_t (id String, v UInt8) ENGINE = MergeTree ORDER BY id`)
-	s.accept("temp_t", `{"id":"1","v":1}`+"\n"+`{"id":"2","v":2}`)
-	s.ch.Exec(t, "DROP TABLE temp_t SYNC")
+	s := behindProxy(t, options{}, pagesTable, `CREATE TABLE temp_t (id String, v UInt8) ENGINE = MergeTree ORDER BY id`)
+	s.unwritten(func() {
+		s.accept("temp_t", `{"id":"1","v":1}`+"\n"+`{"id":"2","v":2}`)
+		s.ch.Exec(t, "DROP TABLE temp_t SYNC")
+	})
 	s.accept("pages", lines("beside", 5))
 	s.stored("pages", 5)
 	s.eventually(func() string { n := s.parked(); return unless(n == 2, fmt.Sprint(n, " parked")) })
@@ -190,10 +187,11 @@ func TestProfileWithAsynchronousInserts(t *testing.T) {
 
 func TestSchemaChangesBetweenAcceptanceAndInsert(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{config: map[string]string{"ingest": fmt.Sprintf(slowFlush, "moving")}},
-		`CREATE TABLE moving (id String, ref String DEFAULT 'none', n Int32 DEFAULT 0) ENGINE = MergeTree ORDER BY id`)
-	s.accept("moving", `{"id":"1","ref":"r"}`+"\n"+`{"id":"2"}`+"\n"+`{"id":"3","ref":"r"}`+"\n"+`{"id":"4","n":4}`)
-	s.ch.Exec(t, "ALTER TABLE moving DROP COLUMN ref")
+	s := behindProxy(t, options{}, `CREATE TABLE moving (id String, ref String DEFAULT 'none', n Int32 DEFAULT 0) ENGINE = MergeTree ORDER BY id`)
+	s.unwritten(func() {
+		s.accept("moving", `{"id":"1","ref":"r"}`+"\n"+`{"id":"2"}`+"\n"+`{"id":"3","ref":"r"}`+"\n"+`{"id":"4","n":4}`)
+		s.ch.Exec(t, "ALTER TABLE moving DROP COLUMN ref")
+	})
 	s.eventually(func() string { n := s.parked(); return unless(n == 2, fmt.Sprint(n, " parked")) })
 	s.stored("moving", 2)
 	letters := s.letters("moving")
@@ -204,8 +202,10 @@ func TestSchemaChangesBetweenAcceptanceAndInsert(t *testing.T) {
 
 	// A column added meanwhile gets its default, one that changed its type
 	// takes what fits it.
-	s.accept("moving", `{"id":"5","n":5}`)
-	s.ch.Exec(t, "ALTER TABLE moving ADD COLUMN added UInt8 DEFAULT 7", "ALTER TABLE moving MODIFY COLUMN n Int64 DEFAULT 0")
+	s.unwritten(func() {
+		s.accept("moving", `{"id":"5","n":5}`)
+		s.ch.Exec(t, "ALTER TABLE moving ADD COLUMN added UInt8 DEFAULT 7", "ALTER TABLE moving MODIFY COLUMN n Int64 DEFAULT 0")
+	})
 	s.stored("moving", 3)
 	assert.Equal(t, [][]string{{"5", "7"}}, s.ch.Rows(t, "SELECT n, added FROM moving WHERE id = '5'"))
 	a := s.ingest("moving", `{"id":"6","added":9,"n":6000000000}`)

@@ -22,11 +22,17 @@ func neverOlder(t *testing.T, make Factory) {
 	reads := cache.NewReads(cache.ReadsOptions{Cache: c})
 	const tables = 3
 	var stored, told [tables]atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
 	var all sync.WaitGroup
 	var hits, answers atomic.Int64
+	all.Go(func() { // for a while, and until something was kept
+		for begun := time.Now(); ctx.Err() == nil && (hits.Load() == 0 || time.Since(begun) < 300*time.Millisecond); {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	})
 	for range 2 {
 		all.Go(func() {
 			for ctx.Err() == nil {

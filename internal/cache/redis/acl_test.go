@@ -87,8 +87,7 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 			flush := func(t *testing.T) { s.Do(t, "FLUSHALL") }
 			conform(t, o, flush, cachetest.Capabilities{})
 			flush(t)
-			together(t, o)
-			used(t, rule, s)
+			togetherUntilUsed(t, o, rule, s)
 		})
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
@@ -99,14 +98,7 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 			}
 			o := quick()
 			o.Mode, o.Addresses, o.Username, o.Password = redis.Cluster, six.Addrs(), "wavehouse-cluster", "of-the-test"
-			// Whether two ask at the same moment, so that one finds the other's lock, is
-			// up to chance.
-			for range 5 {
-				if together(t, o); len(unused(t, rule, six.Nodes[:]...)) == 0 {
-					break
-				}
-			}
-			used(t, rule, six.Nodes[:]...)
+			togetherUntilUsed(t, o, rule, six.Nodes[:]...)
 		})
 		t.Run("sentinel", func(t *testing.T) {
 			t.Parallel()
@@ -128,6 +120,19 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 			used(t, nil, trio.Servers[:]...)
 		})
 	})
+}
+
+// togetherUntilUsed has processes use a user of the rule, and holds the rule to it.
+// Whether two ask at the same moment, so that one finds the other's lock, is up to
+// chance.
+func togetherUntilUsed(t *testing.T, o redis.Options, rule []string, servers ...*redistest.Server) {
+	t.Helper()
+	for range 5 {
+		if together(t, o); len(unused(t, rule, servers...)) == 0 {
+			break
+		}
+	}
+	used(t, rule, servers...)
 }
 
 // together has two processes use all there is: a cold question, its lock, answers,

@@ -73,9 +73,9 @@ func TestTheServerEndsWithAProcessThatPanics(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
-func get(t *testing.T, port int, body string) (int, string, error) {
+func get(t *testing.T, port int, body string, within time.Duration) (int, string, error) {
 	t.Helper()
-	client := &http.Client{Timeout: 300 * time.Millisecond, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: within, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Post(fmt.Sprintf("http://127.0.0.1:%d/", port), "text/plain", strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
@@ -116,10 +116,14 @@ func TestTheProxyDoesAsItIsTold(t *testing.T) {
 		{"cut", clickhousetest.CutResponse(10), 200, 10, true, true},
 		{"answer", clickhousetest.Answer(503, http.Header{"X-A": {"b"}}, "busy"), 503, 4, false, false},
 	} {
+		within := time.Minute
+		if c.name == "hang" {
+			within = 300 * time.Millisecond
+		}
 		seen.Store(0)
 		before := p.Count()
 		p.Next(c.fault)
-		status, text, err := get(t, p.Port(), c.name)
+		status, text, err := get(t, p.Port(), c.name, within)
 		require.Equal(t, c.fails, err != nil, "%s: %v", c.name, err)
 		require.Equal(t, c.status, status, c.name)
 		require.Len(t, text, c.length, c.name)
@@ -127,14 +131,14 @@ func TestTheProxyDoesAsItIsTold(t *testing.T) {
 		require.Equal(t, c.reached, seen.Load() == 1, c.name)
 	}
 	p.Refuse()
-	_, _, err = get(t, p.Port(), "x")
+	_, _, err = get(t, p.Port(), "x", time.Minute)
 	require.ErrorContains(t, err, "refused")
 	p.Pass(t)
-	status, _, err := get(t, p.Port(), "x")
+	status, _, err := get(t, p.Port(), "x", time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, 200, status)
 	p.Hang()
-	_, _, err = get(t, p.Port(), "x")
+	_, _, err = get(t, p.Port(), "x", 300*time.Millisecond)
 	require.Error(t, err)
 	require.Positive(t, p.Accepted())
 }

@@ -87,7 +87,7 @@ func (p *TCPProxy) Pass(t testing.TB) {
 	if listening {
 		return
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for {
 		l, err := net.Listen("tcp", p.addr)
 		if err == nil {

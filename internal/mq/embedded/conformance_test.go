@@ -35,7 +35,7 @@ func lose(t *testing.T, b mq.Broker, topic mq.Topic) {
 	require.Eventually(t, func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.LastSeq == 2 && stream.DeleteMsg(t.Context(), 2) == nil
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 // damage puts a file where a tenant's messages should be; an operator repairs that

@@ -38,7 +38,7 @@ func TestPurgeWithoutRoom(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NoError(t, f.Close())
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = b.Purge(ctx, map[tenant.ID]time.Time{"birch": time.Now().Add(time.Hour)})
 	require.ErrorIs(t, err, mq.ErrFull)

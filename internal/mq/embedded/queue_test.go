@@ -78,7 +78,7 @@ func TestShrinkingTheBudgetOverWaitingDeadLetters(t *testing.T) {
 // TestInsertSlowerThanTheAcknowledgementWait: the worker extends while
 // it works.
 func TestInsertSlowerThanTheAcknowledgementWait(t *testing.T) {
-	const wait = 150 * time.Millisecond
+	const wait = time.Second
 	b := start(t, Options{Dir: t.TempDir(), AckWait: wait})
 	var calls atomic.Int32
 	var c mq.Consumption
@@ -86,7 +86,7 @@ func TestInsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 	c, err := b.Consume(context.Background(), mqtest.Work(func(d mq.Delivery) {
 		<-ready
 		calls.Add(1)
-		for end := time.Now().Add(4 * wait); time.Now().Before(end); time.Sleep(wait / 5) {
+		for end := time.Now().Add(2 * wait); time.Now().Before(end); time.Sleep(wait / 20) {
 			require.NoError(t, d.Extend())
 		}
 		require.NoError(t, c.Ack(d))
@@ -218,7 +218,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		text := stacks.String()
 		return strings.Contains(text, "mq/embedded.(*") || strings.Contains(text, "nats-server") || strings.Contains(text, "nats.go.(*Conn)")
 	}
-	for end := time.Now().Add(10 * time.Second); left() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); left() && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 	}
 	require.False(t, left(), stacks.String())
 }

@@ -20,7 +20,7 @@ async function batching(t: TestContext, answers: Answer[], options: BatcherOptio
 }
 
 const until = async (what: () => boolean) => {
-  for (let i = 0; i < 1000 && !what(); i++) {
+  for (let i = 0; i < 4000 && !what(); i++) {
     await new Promise((done) => setTimeout(done, 5));
   }
   assert.ok(what());

@@ -50,7 +50,7 @@ async function serve(t: TestContext, answer: (asked: number) => Values[], more: 
 }
 
 async function until(what: () => boolean): Promise<void> {
-  for (let i = 0; i < 1000 && !what(); i++) {
+  for (let i = 0; i < 4000 && !what(); i++) {
     await new Promise((done) => setTimeout(done, 5));
   }
   assert.ok(what(), what.toString());

@@ -38,7 +38,7 @@ async function mount(t: TestContext, client: WaveHouse, node: ReactNode): Promis
 }
 
 async function until(what: () => boolean): Promise<void> {
-  for (let i = 0; i < 500 && !what(); i++) {
+  for (let i = 0; i < 2000 && !what(); i++) {
     await act(() => new Promise((done) => setTimeout(done, 10)));
   }
   assert.ok(what(), what.toString());

@@ -10,7 +10,7 @@ import { liveRef } from "@wavehouse/sdk/vue";
 import { json, Stub } from "./stub.js";
 
 async function until(what: () => boolean): Promise<void> {
-  for (let i = 0; i < 1000 && !what(); i++) {
+  for (let i = 0; i < 4000 && !what(); i++) {
     await new Promise((done) => setTimeout(done, 5));
   }
   assert.ok(what(), what.toString());

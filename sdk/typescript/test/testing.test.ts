@@ -78,13 +78,13 @@ test("streams and live queries follow the double over a cut", async () => {
   const states: LiveState<unknown>[] = [];
   const leave = client.live(client.from("t").select("n")).subscribe((state) => states.push(state));
   const shows = async (rows: unknown) => {
-    for (let i = 0; i < 400 && JSON.stringify(states.at(-1)?.rows) !== JSON.stringify(rows); i++) {
+    for (let i = 0; i < 4000 && JSON.stringify(states.at(-1)?.rows) !== JSON.stringify(rows); i++) {
       await new Promise((done) => setTimeout(done, 5));
     }
     assert.deepEqual(states.at(-1)?.rows, rows);
   };
   await shows([{ n: 1 }]);
-  for (let i = 0; i < 400 && states.at(-1)?.status !== "live"; i++) {
+  for (let i = 0; i < 4000 && states.at(-1)?.status !== "live"; i++) {
     await new Promise((done) => setTimeout(done, 5));
   }
   fake.insert("t", { n: 2 });

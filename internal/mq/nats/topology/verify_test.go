@@ -141,7 +141,7 @@ func TestEveryRuleIsHeld(t *testing.T) {
 				}
 			}
 			return false
-		}, 10*time.Second, 20*time.Millisecond, "%s", c.want)
+		}, 30*time.Second, 20*time.Millisecond, "%s", c.want)
 		for _, name := range names(made) {
 			require.NoError(t, js.DeleteStream(t.Context(), name))
 		}
