@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -224,11 +225,16 @@ func (r *reader) see(f streamtest.Frame) {
 	r.last, r.gap = n, false
 }
 
+var worldSeed = flag.Uint64("world.seed", 1, "what random worlds draw from; 0 is drawn anew, to search on")
+
 func runWorld(t *testing.T, q queue, rounds, batch int, sweeps bool) {
 	w := &world{t: t, q: q, o: Options{QueueBytes: 32 << 10, ReplayBatchBytes: batch, MaxReplays: 2, IDs: idsUnder("the same after a restart")}}
 	w.start()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := *worldSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-world.seed=%d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	w.publish(rnd)
 	readers := make([]*reader, 6)

@@ -140,7 +140,7 @@ func shareAStream(t *testing.T, p *sdkPage, open func(string)) {
 	open("tabs")
 	p.await(t, "alive", "1")
 	p.await(t, "blive", "1")
-	require.NoError(t, p.subscribers(t, 1))
+	harness.Eventually(t, 30*time.Second, func() error { return p.subscribers(t, 1) })
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"2"}`).Status)
 	p.await(t, "alive", "1 2")
 	p.await(t, "blive", "1 2")

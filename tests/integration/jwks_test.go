@@ -43,8 +43,13 @@ func (k *keyServer) config() map[string]string {
 
 func (k *keyServer) up(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", k.address)
-	require.NoError(t, err)
+	// Another's connection may hold the port for a moment.
+	var listener net.Listener
+	require.Eventually(t, func() (free bool) {
+		var err error
+		listener, err = net.Listen("tcp", k.address)
+		return err == nil
+	}, time.Minute, 20*time.Millisecond, k.address)
 	k.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, *k.set.Load())
 	}))

@@ -84,7 +84,7 @@ func TestLimitsOfQueries(t *testing.T) {
 	rate := limited(t, "query", `{"limits":{"per_second":3}}`)
 	s := nested(t, options{}, map[string]folder{"slow": slow, "other": other, "rate": rate})
 	const question = `{"columns":["event_id"],"limit":%d}`
-	proxy.Set(clickhousetest.Delay(3 * time.Second))
+	proxy.Set(clickhousetest.Delay(5 * time.Second))
 	answers := make(chan answer, 2)
 	for i := range cap(answers) {
 		go func() {
