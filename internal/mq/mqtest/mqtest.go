@@ -57,8 +57,9 @@ type Factory func(t *testing.T, ackWait time.Duration) Store
 const (
 	// longWait is the ack wait of cases that never reach it.
 	longWait = 5 * time.Minute
-	// shortWait is the ack wait of cases that are about it.
-	shortWait = 500 * time.Millisecond
+	// shortWait is the ack wait of cases that are about it, and longer than a busy
+	// machine pauses.
+	shortWait = 2 * time.Second
 )
 
 type testCase struct {

@@ -24,6 +24,25 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
+// alarm ends a context once an error is logged: no more need be waited for.
+type alarm struct {
+	slog.Handler
+	ring context.CancelFunc
+}
+
+func withAlarm(ctx context.Context) (context.Context, *slog.Logger) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, slog.New(alarm{slog.NewTextHandler(io.Discard, nil), cancel})
+}
+
+// Handle implements slog.Handler.
+func (a alarm) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelError {
+		a.ring()
+	}
+	return nil
+}
+
 // crowd is a group whose members a test chooses.
 type crowd struct {
 	mu      sync.Mutex

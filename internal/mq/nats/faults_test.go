@@ -376,8 +376,9 @@ func TestWhatIsWrongIsNamedAtOnce(t *testing.T) {
 	o := made(t, js, c, 15*time.Second, 1)
 	require.NoError(t, js.DeleteConsumer(t.Context(), o.Names.Ingest(0), o.Names.Shard(1)))
 	require.NoError(t, js.DeleteStream(t.Context(), o.Names.DeadLetters()))
-	o.TopologyWait = time.Second
-	_, err := New(t.Context(), o)
+	ctx, log := withAlarm(t.Context())
+	o.Logger, o.TopologyWait = log, time.Minute
+	_, err := New(ctx, o)
 	var wrong *topology.Error
 	require.ErrorAs(t, err, &wrong)
 	for _, want := range []string{o.Names.Ingest(0) + " " + o.Names.Shard(1), o.Names.DeadLetters(), "num_replicas"} {

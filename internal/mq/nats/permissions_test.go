@@ -56,9 +56,10 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	c, user := serving(t, may)
 	js := c.JetStream(t, operator())
 	require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
-	_, err := New(t.Context(), Options{
+	ctx, log := withAlarm(t.Context())
+	_, err := New(ctx, Options{
 		Link: user, Names: plan.Names, Partitions: plan.Partitions, Shards: plan.Shards,
-		Group: seat{newCrowd("self"), "self"}, Logger: quiet(), TopologyWait: 5 * time.Second,
+		Group: seat{newCrowd("self"), "self"}, Logger: log, TopologyWait: time.Minute,
 	})
 	var wrong *topology.Error
 	require.ErrorAs(t, err, &wrong)
