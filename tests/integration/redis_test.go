@@ -26,7 +26,7 @@ func sharing(t *testing.T, n int, redis *redistest.Server, statements ...string)
 	all := make([]*server, n)
 	for i := range all {
 		all[i] = start(t, options{clickhouse: ch, env: []string{
-			"WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=" + redis.Addr(), "WH_CACHE_REDIS_OP_TIMEOUT=2s",
+			"WH_CACHE_BACKEND=redis", "WH_CACHE_REDIS_ADDRS=" + redis.Addr(), "WH_CACHE_REDIS_OP_TIMEOUT=1s",
 		}})
 	}
 	for _, s := range all {

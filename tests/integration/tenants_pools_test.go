@@ -147,7 +147,7 @@ func TestAHangingClickHouseIsItsTenantsAlone(t *testing.T) {
 	t.Parallel()
 	stuck, healthy := own(t), own(t)
 	proxy := clickhousetest.NewFaultProxy(t, stuck.ch.HTTPAddr())
-	stuck.httpPort = proxy.Port()
+	stuck.httpPort, stuck.timeout = proxy.Port(), 5
 	s := nested(t, options{}, map[string]folder{"stuck": stuck, "healthy": healthy})
 	proxy.Hang()
 	hung := make(chan answer, 40)
