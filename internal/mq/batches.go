@@ -25,8 +25,8 @@ type Batches interface {
 	// was not written in the one before.
 	Note(b Batch) error
 	// Noted returns the batches of a shard, in the order in which they were
-	// noted. One of which a chunk is acknowledged counts as settled, as that is
-	// done with what is written.
+	// noted, without rows of chunks that are acknowledged. One that had such
+	// counts as settled, as that is done with what is written.
 	Noted(s Shard) ([]Batch, error)
 }
 

@@ -102,6 +102,9 @@ func (c *consumption) Ack(ds ...mq.Delivery) error {
 	if err != nil {
 		return err
 	}
+	for s, all := range byShard(open) {
+		s.notes.settle(all)
+	}
 	for range 2 {
 		var left []*delivery
 		left, err = c.b.answers(open, []byte(ackBody), ackTimeout)
@@ -137,9 +140,17 @@ func finished(all, left []*delivery) {
 	for _, d := range left {
 		still[d] = true
 	}
+	var done []*delivery
 	for _, d := range all {
 		if !still[d] {
 			d.shard.acked(d)
+			done = append(done, d)
+		}
+	}
+	for s, acked := range byShard(done) {
+		s.notes.done(acked)
+		if s.ctx.Err() != nil {
+			s.notes.flush() // nobody tidies any more
 		}
 	}
 }

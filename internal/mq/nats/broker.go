@@ -10,6 +10,7 @@ package nats
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,6 +45,8 @@ type Broker struct {
 	budgets  *budgets
 	metrics  *metrics
 	tasks    sync.WaitGroup
+	// self tells this broker from all others.
+	self string
 
 	mu       sync.Mutex
 	consumer *consumption
@@ -55,7 +58,7 @@ type Broker struct {
 // *topology.Error when it is not as it must be. Close ends what it started.
 func New(ctx context.Context, o Options) (*Broker, error) {
 	o = o.withDefaults()
-	b := &Broker{o: o, log: o.Logger, life: lifetime.New(mq.ErrClosed)}
+	b := &Broker{o: o, log: o.Logger, life: lifetime.New(mq.ErrClosed), self: rand.Text()}
 	b.feeds, b.budgets = &feeds{b: b}, newBudgets(b)
 	for n := range o.Partitions {
 		b.parts = append(b.parts, newPartition(b, n))

@@ -188,5 +188,5 @@ func TestConformance(t *testing.T) {
 			Revoke:   unassign,
 			Hole:     func(t *testing.T, b mq.Broker, topic mq.Topic) { lose(t, js, b, topic) },
 		}
-	}, mqtest.Capabilities{Budgets: true, Floors: true, AckWaitRedelivers: true, Failover: true, Revokes: true, Holes: true, Raw: true}, 11)
+	}, mqtest.Capabilities{Budgets: true, Floors: true, Batches: true, AckWaitRedelivers: true, Failover: true, Revokes: true, Holes: true, Raw: true}, 10)
 }

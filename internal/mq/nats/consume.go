@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,7 +42,7 @@ type consumption struct {
 
 	mu      sync.Mutex
 	shards  map[place]*shard
-	leaving map[place]bool
+	leaving map[place]*shard
 	members int
 	// former are shards that were stopped with deliveries at the worker.
 	former []*shard
@@ -60,7 +61,7 @@ func (b *Broker) Consume(ctx context.Context, w mq.Work) (mq.Consumption, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), settled: make(chan struct{}), again: make(chan struct{}, 1), shards: map[place]*shard{}, leaving: map[place]bool{}}
+	c := &consumption{b: b, work: w, failed: make(chan error, 1), managed: make(chan struct{}), settled: make(chan struct{}), again: make(chan struct{}, 1), shards: map[place]*shard{}, leaving: map[place]*shard{}}
 	c.ctx, c.cancel = context.WithCancel(b.life.Context())
 	b.mu.Lock()
 	before := b.consumer
@@ -178,9 +179,9 @@ func (c *consumption) settle(self string, members []string) {
 		case s != nil && !mine(at):
 			lost++
 			delete(c.shards, at)
-			c.leaving[at] = true
+			c.leaving[at] = s
 			c.revoking.Go(func() { c.revoke(s) })
-		case s == nil && mine(at) && !c.leaving[at]:
+		case s == nil && mine(at) && c.leaving[at] == nil:
 			take = append(take, at)
 		}
 	}
@@ -205,8 +206,7 @@ func (c *consumption) assign(at place) {
 	s := newShard(c, at, c.b.nextTerm())
 	c.shards[at] = s
 	c.mu.Unlock()
-	c.work.Assigned(s.name())
-	s.run()
+	s.tasks.Go(s.run)
 }
 
 func (b *Broker) nextTerm() uint64 {
@@ -220,7 +220,9 @@ func (b *Broker) nextTerm() uint64 {
 // what it has not is handed back, and the pin with it.
 func (c *consumption) revoke(s *shard) {
 	s.cancel()
-	c.work.Revoked(s.name())
+	if <-s.begun; s.assigned.Load() {
+		c.work.Revoked(s.name())
+	}
 	s.tasks.Wait()
 	s.lost.Store(true)
 	s.handBack(true)
@@ -229,6 +231,28 @@ func (c *consumption) revoke(s *shard) {
 	delete(c.leaving, s.at)
 	c.mu.Unlock()
 	poke(c.again)
+}
+
+// shardAt is a shard of this process, one that it is letting go of included; nil for
+// others.
+func (b *Broker) shardAt(at place) *shard {
+	b.mu.Lock()
+	c := b.consumer
+	b.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := cmp.Or(c.shards[at], c.leaving[at]); s != nil {
+		return s
+	}
+	for _, s := range c.former {
+		if s.at == at {
+			return s
+		}
+	}
+	return nil
 }
 
 // share is the part of what is read ahead that one shard may have, in bytes.
@@ -244,7 +268,7 @@ func (c *consumption) Shard(t mq.Topic) (mq.Shard, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.shards[at]
-	if !ok {
+	if !ok || !s.assigned.Load() {
 		return mq.Shard{}, false
 	}
 	return s.name(), true

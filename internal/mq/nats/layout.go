@@ -2,16 +2,11 @@ package nats
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
-	client "github.com/nats-io/nats.go"
-
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
 // Processes that count other partitions or shards would share other things: so all
@@ -81,10 +76,11 @@ func (l *layout) keep(ctx context.Context) {
 // look reads the record, and writes it where it is due. It returns what others
 // count, "" when that is the same.
 func (l *layout) look(ctx context.Context) (theirs string, err error) {
-	value, revision, err := l.read(ctx)
+	kept, revision, err := l.b.readKey(ctx, layoutKey)
 	if err != nil {
 		return "", err
 	}
+	value := string(kept)
 	now := time.Now()
 	if revision != l.seen || l.since.IsZero() {
 		l.seen, l.since = revision, now
@@ -92,53 +88,12 @@ func (l *layout) look(ctx context.Context) (theirs string, err error) {
 	still := now.Sub(l.since)
 	switch {
 	case revision == 0, value == l.mine() && still >= l.every, value != l.mine() && still >= l.old:
-		return "", l.write(ctx, revision)
+		_, err := l.b.writeKey(ctx, layoutKey, []byte(l.mine()), revision)
+		return "", err
 	case value != l.mine():
 		return value, nil
 	}
 	return "", nil
-}
-
-func (l *layout) subject() string { return "$KV." + l.b.o.Names.Bucket + "." + layoutKey }
-
-func (l *layout) read(ctx context.Context) (value string, revision uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, jetstream.APITimeout)
-	defer cancel()
-	ask, err := json.Marshal(map[string]string{"last_by_subj": l.subject()})
-	if err != nil {
-		return "", 0, err
-	}
-	m, err := l.b.api.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+l.b.o.Names.BucketStream(), ask)
-	if err != nil {
-		return "", 0, fmt.Errorf("read %s: %w", l.subject(), err)
-	}
-	switch m.Header.Get("Status") {
-	case "404":
-		return "", 0, nil
-	case "":
-	default:
-		return "", 0, fmt.Errorf("read %s: %s %s", l.subject(), m.Header.Get("Status"), m.Header.Get("Description"))
-	}
-	revision, err = strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return "", 0, fmt.Errorf("read %s: revision: %w", l.subject(), err)
-	}
-	return string(m.Data), revision, nil
-}
-
-// write writes the record over a revision of it. Another process that did so first
-// is looked at the next time.
-func (l *layout) write(ctx context.Context, over uint64) error {
-	m := &client.Msg{Subject: l.subject(), Data: []byte(l.mine()), Header: client.Header{}}
-	m.Header.Set(client.ExpectedLastSubjSeqHdr, strconv.FormatUint(over, 10))
-	e := jetstream.NewPending(l.b.o.Names.BucketStream(), nil)
-	if err := l.b.pubs.Send(ctx, m, &e); err != nil {
-		return err
-	}
-	if o := e.Await(ctx, jetstream.APITimeout); o.Err != nil {
-		return fmt.Errorf("write %s: %w", l.subject(), o.Err)
-	}
-	return nil
 }
 
 // errDisagree ends a membership.

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"fmt"
 	"hash/fnv"
 	"strconv"
 
@@ -12,6 +13,13 @@ type place struct{ partition, shard int }
 
 func (p place) String() string {
 	return strconv.Itoa(p.partition) + "." + strconv.Itoa(p.shard)
+}
+
+func parsePlace(s string) (at place, err error) {
+	if _, err = fmt.Sscanf(s, "%d.%d", &at.partition, &at.shard); err != nil {
+		err = fmt.Errorf("shard %q: want a partition, a dot and a shard: %w", s, err)
+	}
+	return at, err
 }
 
 // placeOf is the same in every process and version: what is stored must be

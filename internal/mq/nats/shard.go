@@ -35,6 +35,11 @@ type shard struct {
 	// looked ends when inherited is known, or the shard is over.
 	looked chan struct{}
 	pull   *pull
+	notes  *notes
+	// begun ends when the worker was told of the shard, if that came to be: then
+	// assigned is set.
+	begun    chan struct{}
+	assigned atomic.Bool
 	// inherited is the newest sequence that was stored when the shard came, all
 	// of them until it is known.
 	inherited atomic.Uint64
@@ -52,7 +57,8 @@ type shard struct {
 func newShard(c *consumption, at place, term uint64) *shard {
 	s := &shard{
 		c: c, at: at, part: c.b.parts[at.partition], term: term,
-		wake: make(chan struct{}, 1), more: make(chan struct{}, 1), looked: make(chan struct{}), hand: map[uint64]*delivery{},
+		wake: make(chan struct{}, 1), more: make(chan struct{}, 1), looked: make(chan struct{}), begun: make(chan struct{}), hand: map[uint64]*delivery{},
+		notes: newNotes(c.b, at, term),
 	}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	s.pull = &pull{s: s}
@@ -72,8 +78,18 @@ func (s *shard) holds() error {
 	return nil
 }
 
-// run starts fetching and delivering.
+// run tells the worker of the shard, once it is known what was being written, and
+// starts fetching and delivering.
 func (s *shard) run() {
+	defer close(s.begun)
+	s.notes.take(s.ctx)
+	if s.ctx.Err() != nil {
+		close(s.looked)
+		return
+	}
+	s.c.work.Assigned(s.name())
+	s.assigned.Store(true)
+	s.tasks.Go(func() { s.notes.tidy(s.ctx) })
 	s.tasks.Go(s.deliver)
 	s.tasks.Go(s.pull.run)
 	s.tasks.Go(s.extend)
