@@ -142,12 +142,12 @@ func (s *Server) addQueue(ctx context.Context, answer *tenantAnswer) error {
 	return nil
 }
 
-// damages lists what was found damaged of a tenant.
+// damages lists what was found damaged of a tenant, or may be.
 func (s *Server) damages(id tenant.ID) []mq.Damage {
 	if s.Faults == nil {
 		return nil
 	}
-	return slices.DeleteFunc(s.Faults.Damages(), func(d mq.Damage) bool { return d.Tenant != id })
+	return slices.DeleteFunc(s.Faults.Damages(), func(d mq.Damage) bool { return d.Tenant != id && d.Tenant != "" })
 }
 
 func seconds(d time.Duration) *float64 {

@@ -63,10 +63,11 @@ func (w *Worker) Progress(t mq.Topic) (p notice.Progress, ours bool) {
 	defer w.mu.Unlock()
 	p = notice.Progress{Quiet: true, Writes: *w.progress.counter(t)}
 	b := w.batchers[t]
-	if b != nil && len(b.handedBack) >= maxOwed {
+	newest := w.progress.delivered[shard]
+	passer, passes := w.consumption.(mq.Passer)
+	if b != nil && len(b.handedBack) >= maxOwed || passes && passer.Passed(t) {
 		return notice.Progress{Writes: p.Writes}, true // more is owed than is remembered
 	}
-	newest := w.progress.delivered[shard]
 	// What was stored behind the newest was acknowledged after that one was taken.
 	p.Frontier, p.Since = newest.at, newest.received
 	if b == nil {

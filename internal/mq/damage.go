@@ -23,11 +23,13 @@ const (
 	StoreQueue           = "queue"
 	StoreDeadLetters     = "dead_letters"
 	StoreAcknowledgments = "acknowledgements"
+	StoreBatches         = "batches"
 )
 
 // Damage is what was found broken on disk in one look.
 type Damage struct {
-	Tenant tenant.ID `json:"tenant"`
+	// Tenant is "" where it is not known whose it is.
+	Tenant tenant.ID `json:"tenant,omitempty"`
 	// Store is one of those above.
 	Store string    `json:"store"`
 	Found time.Time `json:"found_at"`
@@ -55,7 +57,11 @@ type DamagedFile struct {
 // String is one line for an operator.
 func (d Damage) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s of tenant %s: damage on disk, found %s", strings.ReplaceAll(d.Store, "_", " "), d.Tenant, d.Found.UTC().Format(time.RFC3339))
+	b.WriteString(strings.ReplaceAll(d.Store, "_", " "))
+	if d.Tenant != "" {
+		b.WriteString(" of tenant " + string(d.Tenant))
+	}
+	b.WriteString(": damage on disk, found " + d.Found.UTC().Format(time.RFC3339))
 	unit := "chunks"
 	if d.Store == StoreDeadLetters {
 		unit = "dead letters"

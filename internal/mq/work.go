@@ -70,6 +70,14 @@ type Consumption interface {
 	Failed() <-chan error
 }
 
+// Passer is what a Consumption may be besides: one that passes chunks by whose table
+// has much that is delivered and not ended, and delivers them later.
+type Passer interface {
+	// Passed reports whether chunks of the topic were passed by, so that there may
+	// be some before the newest that was delivered of its shard.
+	Passed(t Topic) bool
+}
+
 // Consumer hands chunks to a worker.
 type Consumer interface {
 	// Consume delivers every stored chunk of this process's shards, those of

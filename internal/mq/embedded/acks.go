@@ -93,7 +93,7 @@ func (q *queue) settle(add []ledger.Range) int {
 func (q *queue) close() error {
 	q.ackMu.Lock()
 	defer q.ackMu.Unlock()
-	return errors.Join(q.closeLedgerLocked(), q.ingestMark.close(), q.letterMark.close())
+	return errors.Join(q.closeLedgerLocked(), q.ingestMark.close(), q.letterMark.close(), q.letterRemoved.close())
 }
 
 func (q *queue) closeLedgerLocked() error {
@@ -109,7 +109,7 @@ func (q *queue) syncLedger() {
 	if q.ledger == nil {
 		return
 	}
-	if err := errors.Join(q.ledger.Sync(), q.ingestMark.sync(), q.letterMark.sync()); err != nil {
+	if err := errors.Join(q.ledger.Sync(), q.ingestMark.sync(), q.letterMark.sync(), q.letterRemoved.sync()); err != nil {
 		q.log.Error("acknowledgements are not on disk", "error", err)
 	}
 }

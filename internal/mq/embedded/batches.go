@@ -14,6 +14,8 @@ import (
 
 var _ mq.Batches = (*Broker)(nil)
 
+const batchesFile = "batches"
+
 // batches is the journal of what is being written, of all tenants. Its lock
 // comes before the broker's and the queues'.
 type batches struct {
@@ -24,9 +26,13 @@ type batches struct {
 // openBatches reads what was being written when the process before ended. The
 // queues are open.
 func (b *Broker) openBatches() error {
-	file, records, err := ledger.OpenJournal(filepath.Join(b.acksDir, "batches"))
+	path := filepath.Join(b.acksDir, batchesFile)
+	file, records, damaged, err := ledger.OpenJournal(path)
 	if err != nil {
 		return err
+	}
+	if damaged > 0 {
+		b.host.inspector.damagedBatches(path, damaged, len(records))
 	}
 	b.batches.file = file
 	for _, r := range records {

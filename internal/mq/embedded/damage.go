@@ -27,6 +27,7 @@ func (b *Broker) Unavailable() map[tenant.ID]error {
 // countDamage adds to the metrics what was found since the last time.
 func (b *Broker) countDamage() {
 	for _, d := range b.host.inspector.uncounted() {
+		b.metrics.damages.WithLabelValues(d.Store).Inc()
 		switch d.Store {
 		case mq.StoreQueue:
 			b.metrics.lost.WithLabelValues(string(d.Tenant)).Add(float64(d.Lost))

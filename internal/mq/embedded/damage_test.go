@@ -260,6 +260,93 @@ func TestDamagedDeadLetters(t *testing.T) {
 	require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "more")))
 }
 
+// TestLostLettersNextToDiscardedOnesAreAllCounted: also where the file says nothing
+// of how many there were, and only those that were kept.
+func TestLostLettersNextToDiscardedOnesAreAllCounted(t *testing.T) {
+	const kept = 32
+	for name, change := range map[string]func([]byte) []byte{
+		"nothing is left":         func([]byte) []byte { return nil },
+		"cut in the first record": func(d []byte) []byte { return d[:40] },
+		"all of it is zero":       func(d []byte) []byte { return make([]byte, len(d)) },
+		"its beginning is zero":   func(d []byte) []byte { clear(d[:len(d)/3]); return d },
+		"cut in the middle":       func(d []byte) []byte { return d[:len(d)/3] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, Options{Dir: dir})
+			letters, err := b.DeadLetters("birch")
+			require.NoError(t, err)
+			for n := range 40 {
+				require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", fmt.Sprint("row ", n))))
+			}
+			page, err := letters.List(t.Context(), "t", 100, "")
+			require.NoError(t, err)
+			for n := 0; n < 40; n += 5 {
+				_, err := letters.Discard(t.Context(), page.Letters[n].ID)
+				require.NoError(t, err)
+			}
+			require.NoError(t, b.Close(t.Context()))
+			edit(t, blockOf(dir, "DLQ_birch", 1), change)
+			b = start(t, Options{Dir: dir})
+			left := int(statusOf(t, b, "birch").DeadLetters)
+			counted := int(testutil.ToFloat64(b.metrics.lostLetters.WithLabelValues("birch")))
+			require.GreaterOrEqual(t, counted, kept-left)
+			if left == 0 {
+				require.Equal(t, kept, counted)
+			}
+			require.EqualValues(t, 1, testutil.ToFloat64(b.metrics.damages.WithLabelValues(mq.StoreDeadLetters)))
+			require.NoError(t, b.Close(t.Context()))
+			b = start(t, Options{Dir: dir})
+			require.Zero(t, testutil.ToFloat64(b.metrics.lostLetters.WithLabelValues("birch")), "told once")
+			require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "more")))
+		})
+	}
+}
+
+// TestDamageToWhatIsBeingWrittenIsTold: counted, and what is whole of it is kept; a
+// write that was cut short is no damage.
+func TestDamageToWhatIsBeingWrittenIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func([]byte) []byte
+		told   float64
+		left   int
+	}{
+		"a body":               {func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, 1, 2},
+		"a length":             {func(d []byte) []byte { d[0] ^= 0xff; return d }, 1, 2},
+		"the last":             {func(d []byte) []byte { d[len(d)-1] ^= 1; return d }, 1, 2},
+		"all of it":            {func(d []byte) []byte { clear(d); return d }, 1, 0},
+		"a write cut short":    {func(d []byte) []byte { return d[:len(d)-3] }, 0, 2},
+		"nothing, as a kill":   {func(d []byte) []byte { return d }, 0, 3},
+		"one that never began": {func([]byte) []byte { return nil }, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, log := t.TempDir(), &logBook{}
+			b := start(t, Options{Dir: dir})
+			store(t, b, 3)
+			for n := range 3 {
+				require.NoError(t, b.Note(mq.Batch{
+					Topic: mq.Topic{Tenant: "birch", Table: fmt.Sprint("t", n)},
+					Rows:  []mq.Rows{{Chunk: b.queue("birch").position(uint64(n + 1))}},
+				}))
+			}
+			require.NoError(t, b.Close(t.Context()))
+			edit(t, filepath.Join(dir, acksFolder, batchesFile), c.change)
+			b = start(t, Options{Dir: dir, Logger: log.logger()})
+			require.Equal(t, c.told, testutil.ToFloat64(b.metrics.damages.WithLabelValues(mq.StoreBatches)))
+			noted, err := b.Noted(mq.Shard{Name: "birch"})
+			require.NoError(t, err)
+			require.Len(t, noted, c.left)
+			require.Len(t, b.Damages(), int(c.told))
+			if c.told > 0 {
+				require.Contains(t, log.text(), "level=ERROR")
+				require.FileExists(t, b.Damages()[0].Files[0].Copy)
+				require.NotContains(t, b.Damages()[0].String(), "tenant")
+			}
+			delivered(t, b, 3)
+		})
+	}
+}
+
 // TestDamageWhileRunning: files in use are looked at before they are read, and by
 // themselves; what is behind the damage still comes.
 func TestDamageWhileRunning(t *testing.T) {

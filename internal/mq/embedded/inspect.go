@@ -186,6 +186,9 @@ func (i *inspector) look(name string, t tenant.ID, letters bool) error {
 	if state.Readable && state.Epoch == epoch {
 		stream.Known.Acked = &state.Acked
 	}
+	if e, removed, ok, _ := ledger.ReadMark(i.markPath(removedMark(name))); letters && ok && e == epoch {
+		stream.Known.Removed = &removed
+	}
 	report, err := stream.Heal(damage.Found)
 	if err != nil {
 		return err
@@ -205,6 +208,9 @@ func (i *inspector) stream(name string, t tenant.ID, letters bool) blocks.Stream
 		Subject: subjects + string(t) + ".", Seen: i.seen,
 	}
 }
+
+// removedMark names the note of how many messages of a stream were removed.
+func removedMark(stream string) string { return stream + ".removed" }
 
 func (i *inspector) markPath(stream string) string {
 	return filepath.Join(i.acks, stream+".mark")
@@ -231,6 +237,16 @@ func (i *inspector) ledgerOf(t tenant.ID, letters bool) (ledger.Condition, error
 		"copy", copied, "damaged_records", c.Damaged, "bytes_cut", c.Cut, "beginning_whole", c.Readable)
 	i.add(ingestStream(t), d)
 	return c, nil
+}
+
+// damagedBatches tells of damage to what was being written.
+func (i *inspector) damagedBatches(path string, bytes, whole int) {
+	d := mq.Damage{Store: mq.StoreBatches, Found: i.o.Now(), Detail: "rows of INSERTs that ran when the process ended may be written twice"}
+	copied, err := blocks.CopyAside(path, filepath.Join(i.aside, batchesFile), d.Found)
+	d.Files = []mq.DamagedFile{{File: path, Copy: copied}}
+	i.log.Error("the record of what was being written is damaged: rows may be written twice", "file", path,
+		"copy", copied, "damaged_bytes", bytes, "whole_records", whole, "copy_error", err)
+	i.add(batchesFile, d)
 }
 
 // report tells what a stream lost.

@@ -39,7 +39,21 @@ func (q *queue) park(ctx context.Context, letters []mq.DeadLetter) error {
 	parked, dropped, err := q.store.Park(ctx, letters)
 	q.b.metrics.Parked.WithLabelValues(string(q.tenant)).Add(float64(parked))
 	q.b.metrics.dropped.WithLabelValues(string(q.tenant)).Add(float64(dropped))
+	if dropped > 0 {
+		q.noteRemoved(ctx)
+	}
 	return err
+}
+
+// noteRemoved notes how many letters were removed, so that damage tells how many
+// are lost.
+func (q *queue) noteRemoved(ctx context.Context) {
+	info, err := jetstream.Info(ctx, q.b.host.js, letterStream(q.tenant))
+	if err != nil {
+		q.log.Warn("how many dead letters were removed is not noted", "error", err)
+		return
+	}
+	q.letterRemoved.reach(q, info.State.LastSeq-info.State.Msgs)
 }
 
 // letterStore reads one tenant's dead letters.
@@ -124,6 +138,9 @@ func (s *letterStore) discard(ctx context.Context, remove func(context.Context, 
 	err = s.with(ctx, func(ctx context.Context, q *queue) error {
 		n, err = remove(ctx, q.store)
 		s.b.metrics.Discarded.WithLabelValues(string(s.t)).Add(float64(n))
+		if n > 0 {
+			q.noteRemoved(ctx)
+		}
 		if n > 0 && q.budget.Load() != q.current() {
 			_ = q.applyBudget(ctx, false) // logged; the letters are discarded
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
 
@@ -16,6 +17,7 @@ type metrics struct {
 	early       *prometheus.CounterVec
 	lost        *prometheus.CounterVec
 	lostLetters *prometheus.CounterVec
+	damages     *prometheus.CounterVec
 }
 
 func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
@@ -25,8 +27,12 @@ func newMetrics(b *Broker, reg prometheus.Registerer) (*metrics, error) {
 		early:       jetstream.Counters("early_purged_chunks_total", "Acknowledged chunks purged before their time to make room.", "tenant"),
 		lost:        jetstream.Counters("lost_chunks_total", "Stored chunks that the disk lost before they were written.", "tenant"),
 		lostLetters: jetstream.Counters("lost_dead_letters_total", "Dead letters that the disk lost, or may have lost.", "tenant"),
+		damages:     jetstream.Counters("damages_total", "Times that files were found damaged, by what they are of.", "store"),
 	}
-	return m, m.Register(reg, m.dropped, m.early, m.lost, m.lostLetters, newDepths(b))
+	for _, store := range []string{mq.StoreQueue, mq.StoreDeadLetters, mq.StoreAcknowledgments, mq.StoreBatches} {
+		m.damages.WithLabelValues(store)
+	}
+	return m, m.Register(reg, m.dropped, m.early, m.lost, m.lostLetters, m.damages, newDepths(b))
 }
 
 // collectTimeout bounds a scrape.

@@ -36,6 +36,8 @@ type Options struct {
 	// WatchInterval is how often FreeSpace is asked; 0 for 1 s.
 	WatchInterval time.Duration
 
+	// maxOpen is for tests; 0 for maxOpen.
+	maxOpen int
 	// lostAfter is when an answer is no longer awaited, resetEvery how often
 	// at most the streams are then opened again.
 	lostAfter, resetEvery time.Duration
@@ -67,7 +69,7 @@ const (
 	// it each has one at most.
 	maxAhead = 64 << 20
 	// maxOpen bounds the chunks of one tenant that are delivered and not ended,
-	// those handed back included.
+	// those handed back included; beyond it each table has one.
 	maxOpen = 100_000
 	// maxTenantRecent is one tenant's part of maxRecent.
 	maxTenantRecent = 8 << 20
@@ -86,6 +88,9 @@ func (o Options) withDefaults() Options {
 	if o.FreeSpace == nil {
 		dir := o.Dir
 		o.FreeSpace = func() (free, total uint64, err error) { return volumeSpace(dir) }
+	}
+	if o.maxOpen == 0 {
+		o.maxOpen = maxOpen
 	}
 	setDuration(&o.AckWait, 30*time.Second)
 	setDuration(&o.DuplicateWindow, duplicateWindow)

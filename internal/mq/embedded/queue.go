@@ -43,6 +43,8 @@ type queue struct {
 	ledger *ledger.Ledger
 	// What was answered for of each stream.
 	ingestMark, letterMark mark
+	// letterRemoved notes how many letters were removed.
+	letterRemoved mark
 
 	// feedMu guards the order in which feeds see the stream: fed is the next
 	// sequence they are to see, filling that a goroutine reads the ones
@@ -147,6 +149,7 @@ func (q *queue) openLetters(ctx context.Context, now bool) error {
 // letters were stored in batches learns to take them.
 func (q *queue) adoptLetters(ctx context.Context, info *natsjs.StreamInfo) error {
 	q.letterMark.open(q, info.Config.Name, uint64(info.Created.UnixNano()), info.State.LastSeq)
+	q.letterRemoved.open(q, removedMark(info.Config.Name), uint64(info.Created.UnixNano()), info.State.LastSeq-info.State.Msgs)
 	if !info.Config.AllowAtomicPublish {
 		cfg := letterConfig(q.tenant, 0)
 		cfg.MaxBytes = info.Config.MaxBytes

@@ -30,6 +30,10 @@ type source struct {
 	// at them again.
 	open map[uint64]*attempt
 	due  dueHeap
+	// opened counts them by table, and late are chunks of tables that have their
+	// share of them.
+	opened map[string]int
+	late   late
 	// recent are chunks just published, without holes.
 	recent      []buffered
 	recentBytes int64
@@ -60,7 +64,10 @@ type attempt struct {
 }
 
 func newSource(c *consumption, q *queue) *source {
-	return &source{c: c, q: q, wake: make(chan struct{}, 1), open: map[uint64]*attempt{}}
+	return &source{
+		c: c, q: q, wake: make(chan struct{}, 1), open: map[uint64]*attempt{},
+		opened: map[string]int{}, late: late{passed: map[string]ledger.Range{}},
+	}
 }
 
 func (s *source) shard() mq.Shard { return s.c.shard(s.q.tenant) }
@@ -91,6 +98,7 @@ func (s *source) detach() {
 	for len(s.ahead) > 0 {
 		s.popAhead()
 	}
+	s.dropLate()
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
 	if s.q.source == s {
@@ -121,15 +129,38 @@ func (s *source) take() (*delivery, time.Duration) {
 		s.q.mu.Unlock()
 		return s.redeliver(due), 0
 	}
+	passed := len(s.late.passed) > 0
+	s.q.mu.Unlock()
+	if !passed {
+		return s.takeNext(wait)
+	}
+	if s.late.turn = !s.late.turn; s.late.turn {
+		if d, _ := s.takeLate(); d != nil {
+			return d, 0
+		}
+	}
+	if d, left := s.takeNext(wait); d != nil || left == 0 {
+		return d, left
+	} else if wait = left; !s.late.turn {
+		d, left := s.takeLate()
+		return d, min(wait, left)
+	}
+	return nil, min(wait, 250*time.Millisecond)
+}
+
+// takeNext returns the next chunk that was never delivered.
+func (s *source) takeNext(wait time.Duration) (*delivery, time.Duration) {
+	s.q.mu.Lock()
 	s.next = s.q.acked.Next(s.next)
 	next := s.next
-	if next > s.q.last || len(s.open) >= maxOpen {
+	if next > s.q.last {
 		s.q.mu.Unlock()
 		return nil, wait
 	}
 	d := s.fromRecentLocked()
+	moved := s.next != next
 	s.q.mu.Unlock()
-	if d != nil {
+	if moved {
 		return d, 0
 	}
 	return s.fromStream(next, wait)
@@ -197,11 +228,24 @@ func (s *source) deliverLocked(h *buffered, a *attempt) *delivery {
 	return &delivery{source: s, chunk: h.chunk, attempt: a.n, epoch: s.q.epoch, seq: h.seq}
 }
 
+// deliverFirstLocked delivers the chunk at next, unless it is passed by.
 func (s *source) deliverFirstLocked(h *buffered) *delivery {
-	a := &attempt{seq: h.seq, table: h.chunk.Table, bytes: storedSize(&h.chunk)}
+	if s.open[h.seq] != nil {
+		s.next = max(s.next, h.seq+1)
+		return nil
+	}
+	if s.passLocked(h) {
+		return nil
+	}
 	s.q.waiting.delivered(h.seq, &h.chunk)
-	s.open[h.seq] = a
 	s.next = max(s.next, h.seq+1)
+	return s.openLocked(h)
+}
+
+func (s *source) openLocked(h *buffered) *delivery {
+	a := &attempt{seq: h.seq, table: h.chunk.Table, bytes: storedSize(&h.chunk)}
+	s.open[h.seq] = a
+	s.opened[a.table]++
 	return s.deliverLocked(h, a)
 }
 
@@ -255,13 +299,16 @@ func (s *source) publishedLocked(seq uint64, c mq.Chunk) {
 
 // ackedLocked forgets deliveries that ended.
 func (s *source) ackedLocked(e ledger.Range) {
-	if len(s.open) >= maxOpen {
+	if len(s.late.passed) > 0 {
 		s.wakeUp()
 	}
 	for seq := e.Lo; seq <= e.Hi; seq++ {
 		if a := s.open[seq]; a != nil {
 			s.q.waiting.add(a.table, -a.bytes)
 			delete(s.open, seq)
+			if s.opened[a.table]--; s.opened[a.table] == 0 {
+				delete(s.opened, a.table)
+			}
 		}
 	}
 	if len(s.due) > 2*len(s.open)+1024 {
@@ -289,6 +336,8 @@ func (s *source) resetLocked(gone bool) {
 	if gone {
 		s.q.waiting.reset(s.q.last)
 		clear(s.open)
+		clear(s.opened)
+		clear(s.late.passed)
 		s.due = nil
 		s.next = s.q.acked.Floor + 1
 	}

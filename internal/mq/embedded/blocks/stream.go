@@ -37,6 +37,9 @@ type Known struct {
 	// Acked is what was acknowledged, nil when that is not known. In a stream
 	// that has it, whatever is not acknowledged must be there.
 	Acked *ledger.Acked
+	// Removed is how many messages were removed that may be anywhere in the
+	// stream, nil when that is not known.
+	Removed *uint64
 }
 
 // Report says what a stream lost.
@@ -131,13 +134,19 @@ func (s *Stream) losses(all []*block) (lost ledger.Ranges, history uint64) {
 			gone = gone.Add(r)
 		}
 	}
-	last := s.lastOf(all)
+	last, newest := s.lastOf(all), uint64(0)
+	short := s.short(last, kept.Minus(gone).Count())
+	back := func(before uint64) uint64 { return stepBack(before, short, gone) }
 	for i, b := range all {
+		newest = max(newest, b.last)
 		for _, w := range b.wounds {
-			if from, to, ok := s.extent(all, i, w, last); ok && !w.mended {
+			if from, to, ok := s.extent(all, i, w, last, back); ok && !w.mended {
 				missing = missing.Add(ledger.Range{Lo: from, Hi: to})
 			}
 		}
+	}
+	if short > 0 && newest < last {
+		missing = missing.Add(ledger.Range{Lo: max(newest, back(last+1)) + 1, Hi: last})
 	}
 	acked := s.Known.Acked
 	if acked != nil && last > acked.Floor {
@@ -155,8 +164,28 @@ func (s *Stream) losses(all []*block) (lost ledger.Ranges, history uint64) {
 	return lost, missing.Count() - lost.Count()
 }
 
+// short is how many messages are not there that were not removed, 0 also when that
+// is not known.
+func (s *Stream) short(last, there uint64) uint64 {
+	if s.Known.Removed == nil || last <= *s.Known.Removed+there {
+		return 0
+	}
+	return last - *s.Known.Removed - there
+}
+
+// stepBack goes back from a sequence until n that are not gone are between, or to the
+// beginning.
+func stepBack(before, n uint64, gone ledger.Ranges) (after uint64) {
+	after = before - 1
+	for found := uint64(0); found < n && after > 0; {
+		after -= min(after, n-found)
+		found = ledger.Ranges{{Lo: after + 1, Hi: before - 1}}.Minus(gone).Count()
+	}
+	return after
+}
+
 // extent is which sequences may have been in a damaged part of the i-th block.
-func (s *Stream) extent(all []*block, i int, w wound, last uint64) (from, to uint64, ok bool) {
+func (s *Stream) extent(all []*block, i int, w wound, last uint64, back func(uint64) uint64) (from, to uint64, ok bool) {
 	after, before := w.after, w.before
 	for k := i - 1; k >= 0 && after == 0; k-- {
 		after = all[k].last
@@ -179,6 +208,8 @@ func (s *Stream) extent(all []*block, i int, w wound, last uint64) (from, to uin
 		switch {
 		case s.Known.Acked != nil && s.Known.Acked.Floor > 0:
 			after = s.Known.Acked.Floor
+		case s.Known.Removed != nil:
+			after = back(before)
 		case plausible:
 			after = w.guess - 1
 		default:

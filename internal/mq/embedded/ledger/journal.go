@@ -28,29 +28,62 @@ type Journal struct {
 
 const journalHead = 4 + 4
 
+// maxRecord bounds the record whose length is believed at the end of a file.
+const maxRecord = 64 << 20
+
 // OpenJournal reads the journal at path, which need not exist, and returns its
-// records.
-func OpenJournal(path string) (*Journal, [][]byte, error) {
-	j := &Journal{path: path, limit: compactAt}
+// records that are whole, those behind damage included, and how many bytes are
+// not: 0 also where the end was cut short in the middle of a write.
+func OpenJournal(path string) (j *Journal, records [][]byte, damaged int, err error) {
+	j = &Journal{path: path, limit: compactAt}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return j, nil, nil
+		return j, nil, 0, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, nil, 0, fmt.Errorf("read %s: %w", path, err)
 	}
-	var records [][]byte
-	for rest := data; ; {
-		record, after, ok := cutRecord(rest)
-		if !ok {
-			break
-		}
-		records, rest = append(records, record), after
-		j.size += int64(journalHead + len(record))
-	}
-	// What is behind the last whole record goes with the next write.
+	// What is not whole goes with the next write.
 	j.broken = true
-	return j, records, nil
+	records, damaged = readJournal(data)
+	return j, records, damaged, nil
+}
+
+func readJournal(data []byte) (records [][]byte, damaged int) {
+	skipped := 0
+	for rest := data; len(rest) > 0; {
+		record, after, ok := cutRecord(rest)
+		switch {
+		case ok:
+			records, rest = append(records, record), after
+			damaged, skipped = damaged+skipped, 0
+		case skipped == 0 && tornRecord(rest) && !anyRecord(rest[1:]):
+			return records, damaged
+		default:
+			rest = rest[1:]
+			skipped++
+		}
+	}
+	return records, damaged + skipped
+}
+
+// tornRecord reports whether b may be the beginning of a record.
+func tornRecord(b []byte) bool {
+	if len(b) < journalHead {
+		return true
+	}
+	n := binary.LittleEndian.Uint32(b)
+	return n <= maxRecord && int(n) > len(b)-journalHead
+}
+
+// anyRecord reports whether a whole record is anywhere in b.
+func anyRecord(b []byte) bool {
+	for ; len(b) >= journalHead; b = b[1:] {
+		if _, _, ok := cutRecord(b); ok {
+			return true
+		}
+	}
+	return false
 }
 
 func cutRecord(b []byte) (record, rest []byte, ok bool) {

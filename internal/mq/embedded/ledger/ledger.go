@@ -131,7 +131,7 @@ type Condition struct {
 
 // Whole reports whether nothing but the last record can be missing, as when a
 // write was cut short.
-func (c *Condition) Whole() bool { return c.Readable && c.Damaged == 0 && c.Cut <= recordSize }
+func (c *Condition) Whole() bool { return c.Readable && c.Damaged == 0 && c.Cut < recordSize }
 
 // Inspect reads the ledger at path and changes nothing.
 func Inspect(path string) (Condition, error) {

@@ -83,14 +83,14 @@ func (r Ranges) Without(s Range, do func(Range) bool) {
 }
 
 // advance takes from the set what follows floor without a hole, and returns
-// the new floor.
+// the new floor. A set may be long, and its start goes often: nothing is moved.
 func (r Ranges) advance(floor uint64) (Ranges, uint64) {
 	n := 0
 	for n < len(r) && r[n].Lo <= floor+1 {
 		floor = max(floor, r[n].Hi)
 		n++
 	}
-	return slices.Delete(r, 0, n), floor
+	return r[n:], floor
 }
 
 // Merged turns sequences into ranges; it sorts seqs.
