@@ -204,8 +204,12 @@ func life(t *testing.T, make Factory) {
 func manyTables(t *testing.T, make Factory) {
 	c := make(t, Options{MaxBytes: plenty})
 	fill(t, c, key("a", "q"), value(t, "1", "t7"))
-	for i := range 20_000 {
-		drop(t, c, ids("a"), fmt.Sprintf("t%d", i))
+	for i := range 400 {
+		var tables []string
+		for j := range 50 {
+			tables = append(tables, fmt.Sprintf("t%d", 50*i+j))
+		}
+		drop(t, c, ids("a"), tables...)
 	}
 	assert.Empty(t, read(t, c, key("a", "q")))
 }

@@ -59,6 +59,7 @@ type Cache struct {
 	scripts  scripts
 	encoders cache.Encoders
 	breaker  breaker
+	gather   gather
 	pending  *pending
 	fleet    fleet
 	// versions are what this process alone wrote.
@@ -114,7 +115,7 @@ func New(o Options) (*Cache, error) {
 		o: o, client: client, scripts: newScripts(), pending: newPending(), versions: cache.NewVersions(),
 		breaker: breaker{logger: o.Logger}, life: newLife(),
 	}
-	c.fleet.known = map[string]sighting{}
+	c.fleet.known, c.gather.lanes = map[string]sighting{}, map[tenant.ID]*lane{}
 	c.metrics = newMetrics(o.Metrics, c)
 	return c, nil
 }
@@ -140,11 +141,16 @@ func (c *Cache) entryKeys(key cache.Key, epoch string) (entry, lock string) {
 
 // do runs an operation within its budget, past the breaker unless it is a probe.
 func (c *Cache) do(ctx context.Context, name string, probe bool, f func(context.Context) error) error {
+	return c.until(ctx, time.Now().Add(c.o.OpTimeout), name, probe, f)
+}
+
+// until is do with the end of a budget that began before.
+func (c *Cache) until(ctx context.Context, by time.Time, name string, probe bool, f func(context.Context) error) error {
 	if !probe && c.breaker.open.Load() {
 		return errOpen
 	}
 	began := time.Now()
-	within, cancel := context.WithTimeout(ctx, c.o.OpTimeout)
+	within, cancel := context.WithDeadline(ctx, by)
 	err := f(within)
 	cancel()
 	c.metrics.observe(name, time.Since(began), err)
@@ -178,41 +184,29 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 		ticket.Taken = time.Now()
 		return nil, ticket, lockFree
 	}
-	entry, lockKey := c.entryKeys(key, epoch)
-	keys := append(make([]string, 0, 3), c.versionsKey(key.Tenant), entry)
-	args := append(make([]any, 0, 5), c.name(), versionsLife.Milliseconds())
-	if len(lock) > 0 {
-		keys, args = append(keys, lockKey), append(args, lock...)
-	}
-	var found, state string
-	err := c.do(ctx, "lookup", false, func(ctx context.Context) error {
-		answer, err := c.scripts.lookup.Run(ctx, c.client, keys, args...).Result()
-		if err != nil {
+	var lockKey string
+	l, state := &lookup{versions: c.versionsKey(key.Tenant), by: time.Now().Add(c.o.OpTimeout)}, lockFree
+	l.entry, lockKey = c.entryKeys(key, epoch)
+	var err error
+	if len(lock) == 0 {
+		err = c.find(ctx, key.Tenant, l)
+	} else {
+		err = c.do(ctx, "lookup", false, func(ctx context.Context) (err error) {
+			_, state, err = c.inquire(ctx, []*lookup{l}, lockKey, lock...)
 			return err
-		}
-		at, value, lock, err := readLookup(answer)
-		if err != nil {
-			return err
-		}
-		if history, _ := answer.([]any)[4].(string); c.o.Mode != Cluster && !c.fleet.at(history) {
-			return nil // of another server than the one that says who shares it
-		}
-		ticket.Store.Life, ticket.Store.Count, found, state = at.Life, at.Count, value, lock
-		return nil
-	})
-	if err != nil {
-		ticket.Store.Life, ticket.Taken = "", time.Now()
-		return nil, ticket, lockFree
+		})
 	}
-	if ticket.Store.Life == "" {
+	// Another server than the one that says who shares it is not believed.
+	if err != nil || c.o.Mode != Cluster && !c.fleet.at(l.found.history) {
 		ticket.Taken = time.Now()
 		return nil, ticket, lockFree
 	}
+	ticket.Store.Life, ticket.Store.Count = l.found.at.Life, l.found.at.Count
 	ticket.Store.Epoch = epoch
-	if found == "" {
+	if l.found.value == "" {
 		return nil, ticket, state
 	}
-	value, err := c.encoders.Unpack([]byte(found))
+	value, err := c.encoders.Unpack([]byte(l.found.value))
 	if err != nil {
 		// Of another version of this program, which may be running beside this one.
 		c.metrics.unread.Inc()
@@ -222,24 +216,6 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 		return nil, ticket, lockFree
 	}
 	return value, ticket, state
-}
-
-func readLookup(answer any) (at cache.Moment, value, lock string, err error) {
-	fields, _ := answer.([]any)
-	if len(fields) != 5 {
-		return at, "", "", errReport
-	}
-	var ok [3]bool
-	var count string
-	at.Life, ok[0] = fields[0].(string)
-	count, ok[1] = fields[1].(string)
-	lock, ok[2] = fields[3].(string)
-	at.Count, err = strconv.ParseInt(count, 10, 64)
-	if ok != [3]bool{true, true, true} || err != nil {
-		return cache.Moment{}, "", "", errReport
-	}
-	value, _ = fields[2].(string)
-	return at, value, lock, nil
 }
 
 // Current implements cache.Cache. While the store is out of reach it speaks for
@@ -437,6 +413,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	if !c.breaker.open.Load() && (c.pending.empty() || c.redeliver(ctx)) && c.fleet.told() {
 		_ = c.ask(ctx, "leave", time.Now())
 	}
+	c.gather.flying.Wait()
 	if err := c.client.Close(); err != nil && !errors.Is(err, goredis.ErrClosed) {
 		return fmt.Errorf("close the connections to Redis: %w", err)
 	}

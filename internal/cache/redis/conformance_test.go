@@ -150,7 +150,7 @@ func TestConformanceStandalone(t *testing.T) {
 		s := redistest.Start(t, flavor, "--save", "")
 		way := newPath(t, s.Addr())
 		o := quick()
-		o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, time.Second, 500*time.Millisecond
+		o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, 600*time.Millisecond, time.Second
 		conform(t, o, func(t *testing.T) { s.Do(t, "FLUSHALL") }, cachetest.Capabilities{
 			Outage: func(_ cache.Cache, out bool) { way.cut(out) },
 		})
@@ -171,10 +171,13 @@ func TestConformanceCluster(t *testing.T) {
 		six := redistest.StartSix(t, flavor)
 		o := quick()
 		o.Mode, o.Addresses = redis.Cluster, six.Addrs()
-		conform(t, o, func(t *testing.T) {
+		flush := func(t *testing.T) {
 			for _, n := range six.Nodes[:3] {
 				n.Do(t, "FLUSHALL")
 			}
-		}, cachetest.Capabilities{})
+		}
+		conform(t, o, flush, cachetest.Capabilities{})
+		flush(t)
+		meetInACluster(t, o)
 	})
 }

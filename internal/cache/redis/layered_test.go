@@ -19,7 +19,7 @@ func TestConformanceBehindANearCache(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis, "--save", "")
 	way := newPath(t, s.Addr())
 	o := quick()
-	o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, time.Second, 500*time.Millisecond
+	o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, 600*time.Millisecond, time.Second
 	both := func(t *testing.T) cache.Cache {
 		near, err := local.New(local.Options{MaxBytes: 16 << 20})
 		require.NoError(t, err)

@@ -93,6 +93,10 @@ func (o *Options) complete() {
 // dialTimeout bounds a connection's start, which operations do not wait for.
 const dialTimeout = 2 * time.Second
 
+// topologyAge is how long a process believes what it heard last of who owns a slot. A
+// primary that died redirects nobody, so this is how it is found out.
+const topologyAge = 2 * time.Second
+
 // silent keeps the client's own lines from the standard error output: what fails
 // is in the errors of operations.
 type silent struct{}
@@ -122,7 +126,9 @@ func (o *Options) client() (goredis.UniversalClient, error) {
 	case Standalone:
 		return goredis.NewClient(u.Simple()), nil
 	case Cluster:
-		return goredis.NewClusterClient(u.Cluster()), nil
+		cluster := u.Cluster()
+		cluster.ClusterStateReloadInterval = topologyAge
+		return goredis.NewClusterClient(cluster), nil
 	case Sentinel:
 		u.MasterName, u.SentinelUsername, u.SentinelPassword = o.Master, o.SentinelUsername, o.SentinelPassword
 		return goredis.NewFailoverClient(u.Failover()), nil

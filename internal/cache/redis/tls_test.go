@@ -30,8 +30,9 @@ func TestConnectionsAreEncrypted(t *testing.T) {
 			"certificate required":    {Enabled: true, CAFile: files.CA},
 			"wanted to match another": {Enabled: true, CAFile: files.CA, CertFile: files.ClientCert, KeyFile: files.ClientKey, ServerName: "another"},
 		} {
-			o.TLS = secured
-			c := open(t, o)
+			wrong := o
+			wrong.TLS, wrong.OpTimeout = secured, 400*time.Millisecond
+			c := open(t, wrong)
 			require.Eventually(t, func() bool {
 				_, _ = c.Lookup(t.Context(), cache.Key{Tenant: "birch"})
 				err := c.Status()
