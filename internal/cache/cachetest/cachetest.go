@@ -21,6 +21,9 @@ type Options struct {
 	MaxBytes int64
 	// Now is its clock; nil is time.Now.
 	Now func() time.Time
+	// Outage says that its store will be out of reach: how long it is asked in vain is
+	// the test's time.
+	Outage bool
 }
 
 // Factory makes an empty cache that ends with the test. Run is the suite's to

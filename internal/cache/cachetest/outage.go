@@ -22,7 +22,7 @@ func failsClosed(t *testing.T, make Factory, outage func(cache.Cache, bool)) {
 		"tenants": func(ctx context.Context, c cache.Cache) error { return c.InvalidateTenants(ctx, []tenant.ID{"a", "b"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := make(t, Options{MaxBytes: plenty})
+			c := make(t, Options{MaxBytes: plenty, Outage: true})
 			for _, id := range ids("a", "b", "c") {
 				fill(t, c, key(id, "q"), value(t, "before", "t"))
 			}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,7 +151,17 @@ func together(t *testing.T, o redis.Options) {
 		done = end
 		return ticket.Store.Life != ""
 	}, time.Minute, time.Millisecond)
+	waits, stop := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	other.Go(func() { // the other finds it held, and looks whether it still is
+		for waits.Err() == nil {
+			_, _, end := s.caches[1].Lead(waits, cold)
+			end()
+		}
+	})
 	time.Sleep(time.Second) // the lock is renewed
+	stop()
+	other.Wait()
 	done()
 	o.Member = "crashed"
 	crashed, err := redis.New(o)

@@ -21,8 +21,8 @@ import (
 // machine may be busy.
 func quick() redis.Options {
 	return redis.Options{
-		Mode: redis.Standalone, Prefix: "wh", OpTimeout: 2 * time.Second, Member: "one", Absence: time.Hour,
-		Timing: redis.Timing{Lease: 10 * time.Second, Grace: time.Nanosecond, Lock: time.Second},
+		Mode: redis.Standalone, Prefix: "wh", OpTimeout: 20 * time.Second, Member: "one", Absence: time.Hour,
+		Timing: redis.Timing{Lease: time.Minute, Grace: time.Nanosecond, Lock: time.Second},
 	}
 }
 
@@ -134,10 +134,18 @@ func (p *path) drop() {
 
 // conform runs the suite; each cache has the server's data for itself.
 func conform(t *testing.T, o redis.Options, flush func(t *testing.T), c cachetest.Capabilities) {
-	cachetest.Run(t, c, func(t *testing.T, _ cachetest.Options) cache.Cache {
+	cachetest.Run(t, c, func(t *testing.T, suite cachetest.Options) cache.Cache {
 		flush(t)
-		return open(t, o)
+		return open(t, within(o, suite))
 	})
+}
+
+// within shortens what an outage is waited for.
+func within(o redis.Options, suite cachetest.Options) redis.Options {
+	if suite.Outage {
+		o.Timing.Lease, o.OpTimeout = 600*time.Millisecond, 1500*time.Millisecond
+	}
+	return o
 }
 
 // notHere are the cases of the suite that a shared store has no use for: its
@@ -150,7 +158,7 @@ func TestConformanceStandalone(t *testing.T) {
 		s := redistest.Start(t, flavor, "--save", "")
 		way := newPath(t, s.Addr())
 		o := quick()
-		o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, 600*time.Millisecond, time.Second
+		o.Addresses = []string{way.addr}
 		conform(t, o, func(t *testing.T) { s.Do(t, "FLUSHALL") }, cachetest.Capabilities{
 			Outage: func(_ cache.Cache, out bool) { way.cut(out) },
 		})

@@ -78,7 +78,7 @@ func TestLookupsThatMeetShareRoundTrips(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
 		o := quick()
-		o.Addresses, o.OpTimeout = []string{s.Addr()}, 20*time.Second
+		o.Addresses = []string{s.Addr()}
 		c := open(t, o)
 		for name, size := range map[string]int{"small answers": 10, "answers that do not fit one round trip": 40 << 10} {
 			bodies := fillMany(t, c, 64, size)
@@ -133,7 +133,6 @@ func TestLookupsThatWaitForAHungServerMiss(t *testing.T) {
 
 // In a cluster only what belongs to one tenant is asked for together.
 func meetInACluster(t *testing.T, o redis.Options) {
-	o.OpTimeout = 20 * time.Second
 	c := open(t, o)
 	bodies := fillMany(t, c, 24, 10)
 	for key := range maps.Clone(bodies) {

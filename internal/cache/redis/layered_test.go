@@ -19,20 +19,20 @@ func TestConformanceBehindANearCache(t *testing.T) {
 	s := redistest.Start(t, redistest.Redis, "--save", "")
 	way := newPath(t, s.Addr())
 	o := quick()
-	o.Addresses, o.Timing.Lease, o.OpTimeout = []string{way.addr}, 600*time.Millisecond, time.Second
-	both := func(t *testing.T) cache.Cache {
+	o.Addresses = []string{way.addr}
+	both := func(t *testing.T, suite cachetest.Options) cache.Cache {
 		near, err := local.New(local.Options{MaxBytes: 16 << 20})
 		require.NoError(t, err)
-		return layered.New(near, open(t, o))
+		return layered.New(near, open(t, within(o, suite)))
 	}
-	cachetest.Run(t, cachetest.Capabilities{Outage: func(_ cache.Cache, out bool) { way.cut(out) }}, func(t *testing.T, _ cachetest.Options) cache.Cache {
+	cachetest.Run(t, cachetest.Capabilities{Outage: func(_ cache.Cache, out bool) { way.cut(out) }}, func(t *testing.T, suite cachetest.Options) cache.Cache {
 		s.Do(t, "FLUSHALL")
-		return both(t)
+		return both(t, suite)
 	})
 
 	// A second look does not need Redis; a write that this process is told of does.
 	s.Do(t, "FLUSHALL")
-	c := both(t)
+	c := both(t, cachetest.Options{Outage: true})
 	key := cache.NewKey("a").Add("q").Key()
 	require.Eventually(t, func() bool {
 		_, ticket := c.Lookup(t.Context(), key)

@@ -31,7 +31,7 @@ func TestConnectionsAreEncrypted(t *testing.T) {
 			"wanted to match another": {Enabled: true, CAFile: files.CA, CertFile: files.ClientCert, KeyFile: files.ClientKey, ServerName: "another"},
 		} {
 			wrong := o
-			wrong.TLS, wrong.OpTimeout = secured, 400*time.Millisecond
+			wrong.TLS, wrong.OpTimeout, wrong.Timing.Lease = secured, 400*time.Millisecond, time.Second
 			c := open(t, wrong)
 			require.Eventually(t, func() bool {
 				_, _ = c.Lookup(t.Context(), cache.Key{Tenant: "birch"})
