@@ -29,7 +29,7 @@ const (
 // Damage is what was found broken on disk in one look.
 type Damage struct {
 	// Tenant is "" where it is not known whose it is.
-	Tenant tenant.ID `json:"tenant,omitempty"`
+	Tenant tenant.ID `json:"tenant"`
 	// Store is one of those above.
 	Store string    `json:"store"`
 	Found time.Time `json:"found_at"`
