@@ -199,7 +199,12 @@ func (b *bed) singleRowBaselines(t *testing.T) []line {
 // for each, and returns messages a second.
 func publishFsynced(t *testing.T, p plan, bodies [][]string) float64 {
 	t.Helper()
-	js := startJetStream(t)
+	return publishEach(t, startJetStream(t), p, bodies)
+}
+
+// publishEach publishes one message per row to bench.row, and returns messages a second.
+func publishEach(t *testing.T, js jetstream.JetStream, p plan, bodies [][]string) float64 {
+	t.Helper()
 	var mu sync.Mutex
 	total := 0
 	var wait sync.WaitGroup

@@ -100,6 +100,9 @@ func (s *Server) Begin(t testing.TB) {
 // Use is the folder whose wavehouse runs from the next Start on.
 func (s *Server) Use(bin string) { s.options.Bin = bin }
 
+// Setenv changes the environment that the server starts with the next time.
+func (s *Server) Setenv(env ...string) { s.options.Env = append(s.options.Env, env...) }
+
 // Start runs the server and waits until it listens.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
