@@ -96,7 +96,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	q := read{
-		pool: pool, request: selection, as: as, rows: capOf(statement, as.format),
+		pool: pool, request: selection, as: as, document: question.document, rows: capOf(statement, as.format),
 		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name), who: who, untold: who.nobody(grant),
 	}
 	if joined {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
@@ -50,6 +51,8 @@ type read struct {
 	pool    *clickhouse.Pool
 	request clickhouse.Request
 	as      rendered
+	// document is the hash of what was asked, of a structured query.
+	document [sha256.Size]byte
 	// grant identifies what the caller may see; answers to others are others.
 	grant string
 	// rows keeps the answer to its rows; nil where nothing bounds them.
@@ -169,8 +172,9 @@ func (q read) key(id tenant.ID) cache.Key {
 	addSorted(k, q.request.Settings)
 	if q.rows != nil {
 		k.Add(q.rows.By)
-		if q.rows.page != nil {
-			k.Add(q.rows.page.Binding())
+		if q.rows.page != nil || q.rows.behind != nil {
+			// Other documents may have the same statement, and other cursors.
+			k.AddBytes(q.document[:])
 		}
 	}
 	for _, table := range q.request.External {

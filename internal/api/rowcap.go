@@ -33,6 +33,9 @@ type rowCap struct {
 	countSQL func() string
 	// page is what the answer is one of; nil where none follows.
 	page *query.Page
+	// behind is the cursor behind the last row, of which no page was asked; nil
+	// where there is none.
+	behind func(last, next []byte) string
 }
 
 // capOf is the cap of a statement's answer, nil when it has none.
@@ -44,23 +47,43 @@ func capOf(statement *query.Statement, format query.Format) *rowCap {
 	if c.By == "" {
 		c.Rows = math.MaxInt64
 	}
+	if statement.Continues() {
+		c.behind = statement.Cursor
+	}
 	return &c
 }
 
-// whole returns an answer that is held without what is over the cap.
-func (c *rowCap) whole(body []byte) (kept []byte, cut bool) {
+// whole returns an answer that is held without what is over the cap, and what is
+// said of it.
+func (c *rowCap) whole(body []byte) (kept []byte, notes []cache.Note) {
 	if c.totals {
-		return rowsAndTotals(body, c.Rows)
+		kept, cut := rowsAndTotals(body, c.Rows)
+		return kept, c.notes(cut)
 	}
 	pass := cutter{left: c.Rows + leadingLines(c.format), quotes: c.format == query.FormatCSV}
 	n, full := pass.next(body)
 	if !full || n == len(body) || c.format == query.FormatJSON && body[n] != '{' {
-		return body, false
+		return body, nil
+	}
+	notes = c.notes(true)
+	if c.behind != nil {
+		last, next := rowsAround(body, n)
+		if cursor := c.behind(last, next); cursor != "" {
+			notes = append(notes, cache.Note{Name: cursorHeader, Value: cursor})
+		}
 	}
 	if c.format != query.FormatJSON {
-		return body[:n], true
+		return body[:n], notes
 	}
-	return append(bytes.TrimSuffix(body[:n], []byte(",\n")), arrayEnd[c.Rows == 0]...), true
+	return append(bytes.TrimSuffix(body[:n], []byte(",\n")), arrayEnd[c.Rows == 0]...), notes
+}
+
+// rowsAround are the rows that end and begin at n of an answer with one on a line each.
+func rowsAround(body []byte, n int) (last, next []byte) {
+	last = bytes.TrimRight(body[:n], ",\n")
+	last = last[bytes.LastIndexByte(last, '\n')+1:]
+	next, _, _ = bytes.Cut(body[n:], []byte{'\n'})
+	return last, bytes.TrimSuffix(next, []byte{','})
 }
 
 // arrayEnd is the end of an array behind its last row, and of one without any.
@@ -143,10 +166,12 @@ func (s *Server) fetch(ctx context.Context, at *room, q read) (*fetched, error) 
 		a.head, a.notes, err = s.page(ctx, at, q, a.head)
 		return a, err
 	}
-	cut := false
 	if q.rows.cuts() {
-		a.head, cut = q.rows.whole(a.head)
-	} else if cut, err = s.count(ctx, at.tenant, q); err != nil {
+		a.head, a.notes = q.rows.whole(a.head)
+		return a, nil
+	}
+	cut, err := s.count(ctx, at.tenant, q)
+	if err != nil {
 		return nil, err
 	}
 	a.notes = q.rows.notes(cut)

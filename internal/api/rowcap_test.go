@@ -37,7 +37,8 @@ func TestAnAnswerEndsBehindItsLastRow(t *testing.T) {
 					want = "[\n]\n"
 				}
 				c := &rowCap{Cap: query.Cap{Rows: int64(most), By: query.CapLimit}, format: f.Format}
-				kept, cut := c.whole([]byte(text))
+				kept, notes := c.whole([]byte(text))
+				cut := notes != nil
 				require.Equal(t, want, string(kept), "%s: %d of %d rows", name, most, rows)
 				require.Equal(t, rows > most, cut, "%s: %d of %d rows", name, most, rows)
 				for size := 1; size <= len(text); size++ {

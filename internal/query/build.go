@@ -39,6 +39,7 @@ func (b *builder) build() (*Statement, error) {
 		s.Settings["allow_suspicious_types_in_group_by"] = "1"
 	}
 	b.keepOrder(s.Settings)
+	b.readLittle(s.Settings)
 	if b.doc.Totals {
 		addTotals(s.Settings)
 	}

@@ -75,12 +75,30 @@ func bound(parts ...string) (sum [bindSize]byte) {
 type position struct {
 	// key is that of the last row, see keyset.
 	key string
-	// total: the key has the mark of the whole row in it.
-	total bool
+	// total: the key has the mark of the whole row in it. rough: it has the values of
+	// order_by alone, and all rows that are equal in them were sent.
+	total, rough bool
 	// skip is how many rows of this very key were sent; 0 is all there were.
 	skip int64
 	// now is what relative bounds count back from, on every page.
 	now time.Time
+}
+
+// What a position's key has in it.
+const (
+	extentUsual byte = iota
+	extentTotal
+	extentRough
+)
+
+func (p position) extent() byte {
+	switch {
+	case p.total:
+		return extentTotal
+	case p.rough:
+		return extentRough
+	}
+	return extentUsual
 }
 
 // seal makes a cursor, equal ones of equal positions; "" of one that is too long.
@@ -91,12 +109,7 @@ func (c *Cursors) seal(b binding, p position) string {
 	}
 	plain = binary.AppendVarint(plain, p.now.Unix())
 	plain = binary.AppendUvarint(plain, uint64(p.skip))
-	if p.total {
-		plain = append(plain, 1)
-	} else {
-		plain = append(plain, 0)
-	}
-	plain = append(plain, packed(p.key)...)
+	plain = append(append(plain, p.extent()), packed(p.key)...)
 	// The nonce is made of what is sealed: it is never used for anything else.
 	mac := hmac.New(sha256.New, c.mac)
 	_, _ = mac.Write(plain)
@@ -133,7 +146,8 @@ func (c *Cursors) open(b binding, text string) (position, *Error) {
 	if n <= 0 || m <= 0 || len(plain) == n+m {
 		return position{}, cursorInvalid("does not say where the page ended")
 	}
-	p.now, p.skip, p.total = time.Unix(seconds, 0), int64(skip), plain[n+m] == 1 //nolint:gosec // it was sealed here
+	p.now, p.skip = time.Unix(seconds, 0), int64(skip) //nolint:gosec // it was sealed here
+	p.total, p.rough = plain[n+m] == extentTotal, plain[n+m] == extentRough
 	p.key = unpacked(plain[n+m+1:])
 	return p, nil
 }

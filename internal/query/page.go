@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 )
 
@@ -26,10 +27,6 @@ func (p *Page) Column() string { return p.b.paged.column }
 
 // MaxKey bounds a key, in bytes.
 func (p *Page) MaxKey() int { return len(p.b.paged.all()) * (2*maxKeyPart + len(partSeparator)) }
-
-// Binding tells what the cursor of the page belongs to: other documents may have the
-// same statement.
-func (p *Page) Binding() string { return string(p.b.binding.document[:]) }
 
 // Apart reports whether rows with the keys of the last one and of the one behind it
 // are in an order that every page finds again. If not, see Group.
@@ -77,25 +74,13 @@ func (p *Page) Group(key string, rows int64) (*Statement, error) {
 	return b.build()
 }
 
-// pageable reports whether a document that names no cursor is answered with one:
-// whoever orders and limits is likely to ask for what comes behind.
-func (b *builder) pageable() bool {
-	d := b.doc
-	return d.Limit.Set && d.Limit.N > 0 && d.Offset.N == 0 && len(d.OrderBy) > 0
-}
-
 // resume opens the document's cursor. What the first page counted back from holds
 // for all.
 func (b *builder) resume() *Error {
-	lines := b.opts.Format == FormatJSON || b.opts.Format == FormatNDJSON
-	if b.doc.Cursor == nil {
-		if b.opts.Cursors != nil && b.opts.Ahead && lines && b.group == "" && b.pageable() {
-			b.binding = b.bindingOf()
-		}
-		return nil
-	}
 	switch {
-	case b.opts.Cursors == nil || !b.opts.Ahead || !lines:
+	case b.doc.Cursor == nil:
+		return nil
+	case b.opts.Cursors == nil || !b.opts.Ahead || !b.opts.Format.lines():
 		return invalid("cursor: pages are answered as JSON or NDJSON alone")
 	case b.doc.Offset.N > 0:
 		return invalid("cursor: a page begins where the one before ended; leave offset out")
@@ -148,10 +133,7 @@ func (b *builder) pages() *Error {
 	}
 	s, fault := b.pageKeys()
 	if fault != nil {
-		if b.doc.Cursor != nil {
-			return fault
-		}
-		return nil
+		return fault
 	}
 	s.total = s.mark.sql != "" && (b.at.total || b.group != "")
 	b.paged = s
@@ -173,7 +155,11 @@ func (b *builder) pages() *Error {
 		b.where = append(b.where, condition{sql: sql, mayFail: mayFail})
 		return err
 	case b.at.key != "":
-		sql, err := b.behind(s.all(), b.at)
+		keys := s.all()
+		if b.at.rough {
+			keys = s.keys[:s.ordered]
+		}
+		sql, err := b.behind(keys, b.at)
 		if err != nil {
 			return err
 		}
@@ -184,6 +170,18 @@ func (b *builder) pages() *Error {
 		return err
 	}
 	return nil
+}
+
+// readLittle has ClickHouse stop behind the last row of a page that it reads in the
+// order in which rows are stored. Otherwise it reads ahead for all its threads, far
+// more rows than are answered where only the first of the order is the table's.
+func (b *builder) readLittle(settings map[string]string) {
+	stored := b.cols.table.SortingKey
+	if b.at.key == "" || len(stored) == 0 || b.paged.keys[0].sql != b.cols.qualifier+"."+clickhouse.QuoteIdent(stored[0]) {
+		return
+	}
+	settings["read_in_order_use_buffering"] = "0"
+	settings["query_plan_optimize_lazy_materialization"] = "0"
 }
 
 // skipped leaves out the rows of the cursor's very key that were sent, or as many as

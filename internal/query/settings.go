@@ -31,6 +31,9 @@ func (f Format) Name() string {
 // row can be left out of an answer.
 func (f Format) Records() bool { return f != FormatArrow && f != FormatParquet }
 
+// lines reports whether each row is a JSON object on a line of its own.
+func (f Format) lines() bool { return f == FormatJSON || f == FormatNDJSON }
+
 // usualSettings is room for the settings of a statement.
 const usualSettings = 20
 

@@ -18,7 +18,6 @@ const (
 	pagedAt   = 1_000_000
 	// pagedAsks is how often each page is asked for.
 	pagedAsks = 41
-	pagedDoc  = `{"columns":["at","id","page"],"order_by":[{"column":"at","dir":"desc"}]`
 )
 
 // TestPagesBenchmarks measures a page deep in a table, found by its cursor and by an
@@ -43,26 +42,35 @@ func TestPagesBenchmarks(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.Status, a.Body)
 		return a.Header.Get("X-Next-Cursor"), took
 	}
-	cursor := ""
-	const step = 10_000
-	for range pagedAt / step {
-		cursor, _ = ask(fmt.Sprintf(`%s,"limit":%d,"cursor":%q}`, pagedDoc, step, cursor))
-		require.NotEmpty(t, cursor)
+	lines := []line{}
+	for _, order := range []struct{ what, by string }{
+		{"", `[{"column":"at","dir":"desc"}]`},
+		{", directions mixed", `[{"column":"at","dir":"desc"},{"column":"id","dir":"asc"}]`},
+	} {
+		document := `{"columns":["at","id","page"],"order_by":` + order.by
+		cursor := ""
+		const step = 10_000
+		for range pagedAt / step {
+			cursor, _ = ask(fmt.Sprintf(`%s,"limit":%d,"cursor":%q}`, document, step, cursor))
+			require.NotEmpty(t, cursor)
+		}
+		var byCursor, byOffset, first, ratios []float64
+		for i := range pagedAsks {
+			limit := 100 + i // which no answer is kept for
+			_, took := ask(fmt.Sprintf(`%s,"limit":%d,"cursor":%q}`, document, limit, cursor))
+			byCursor = append(byCursor, took.Seconds()*1e3)
+			_, took = ask(fmt.Sprintf(`%s,"limit":%d,"offset":%d}`, document, limit, pagedAt))
+			byOffset = append(byOffset, took.Seconds()*1e3)
+			_, took = ask(fmt.Sprintf(`%s,"limit":%d}`, document, limit))
+			first = append(first, took.Seconds()*1e3)
+			ratios = append(ratios, byOffset[i]/byCursor[i])
+		}
+		lines = append(lines,
+			line{
+				"a page of 100 at row 1,000,000 of 10,000,000, by cursor" + order.what + ", ms", fmt.Sprintf("%.1f", median(byCursor)),
+				fmt.Sprintf("%.1f by offset", median(byOffset)), spread(ratios),
+			},
+			line{"— the first page, ms", fmt.Sprintf("%.1f", median(first)), "", ""})
 	}
-	var byCursor, byOffset, first, ratios []float64
-	for i := range pagedAsks {
-		limit := 100 + i // which no answer is kept for
-		_, took := ask(fmt.Sprintf(`%s,"limit":%d,"cursor":%q}`, pagedDoc, limit, cursor))
-		byCursor = append(byCursor, took.Seconds()*1e3)
-		_, took = ask(fmt.Sprintf(`%s,"limit":%d,"offset":%d}`, pagedDoc, limit, pagedAt))
-		byOffset = append(byOffset, took.Seconds()*1e3)
-		_, took = ask(fmt.Sprintf(`%s,"limit":%d}`, pagedDoc, limit))
-		first = append(first, took.Seconds()*1e3)
-		ratios = append(ratios, byOffset[i]/byCursor[i])
-	}
-	report(t, "pages", []line{
-		{"a page of 100 at row 1,000,000 of 10,000,000, by cursor, ms", fmt.Sprintf("%.1f", median(byCursor)),
-			fmt.Sprintf("%.1f by offset", median(byOffset)), spread(ratios)},
-		{"— the first page, ms", fmt.Sprintf("%.1f", median(first)), "", ""},
-	})
+	report(t, "pages", lines)
 }

@@ -16,11 +16,8 @@ func (s *server) pager(table, document string, limit int, between func(page int)
 	s.t.Helper()
 	cursor := ""
 	for page := 1; ; page++ {
-		text := fmt.Sprintf(`%s,"limit":%d`, document, limit)
-		if page > 1 {
-			text += `,"cursor":"` + cursor + `"`
-		}
-		a := s.query(table, text+"}", headers...)
+		text := fmt.Sprintf(`%s,"limit":%d,"cursor":%q}`, document, limit, cursor)
+		a := s.query(table, text, headers...)
 		require.Equal(s.t, http.StatusOK, a.status, "%s\n%s", text, a.body)
 		got := decode[[]json.RawMessage](s.t, a)
 		rows = append(rows, got...)
@@ -99,6 +96,53 @@ func TestPagesOfEveryTypeUnderInserts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A cut answer whose document asked for no pages has the cursor that its rows show,
+// which continues it as pages do; the values of all types are read from their JSON.
+func TestAPlainAnswerIsContinuedByWhatItsRowsShow(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, orderedTypes, orderedRows(0, 40, 0))
+	continued := 0
+	for _, column := range []string{"i8", "u64", "i256", "dec", "s", "lc", "b", "u", "ip4", "ip6", "e", "d", "d32", "dt", "berlin", "t3", "nt"} {
+		for _, dir := range []string{"asc", "desc"} {
+			document := fmt.Sprintf(`{"columns":[%q,"id"],"order_by":[{"column":%q,"dir":%q}]`, column, column, dir)
+			all := decode[[]json.RawMessage](t, s.query("ordered", document+"}"))
+			for _, int64s := range []string{"number", "string"} {
+				for limit := 1; limit < 40; limit += 4 {
+					plain := fmt.Sprintf(`%s,"limit":%d,"int64":%q`, document, limit, int64s)
+					first := s.query("ordered", plain+"}")
+					cursor := first.header.Get("X-Next-Cursor")
+					// A page may only end where the column's value changes.
+					var row, next map[string]json.RawMessage
+					require.NoError(t, json.Unmarshal(all[limit-1], &row))
+					require.NoError(t, json.Unmarshal(all[limit], &next))
+					if string(row[column]) == string(next[column]) {
+						require.Empty(t, cursor, plain)
+						continue
+					}
+					if cursor == "" {
+						require.Contains(t, string(row[column])+string(next[column]), "�", plain)
+						continue
+					}
+					continued++
+					seen := map[string]int{}
+					for _, body := range []answer{first, s.query("ordered", strings.Replace(plain, fmt.Sprint(`"limit":`, limit), `"limit":99`, 1)+`,"cursor":"`+cursor+`"}`)} {
+						require.Equal(t, http.StatusOK, body.status, body.body)
+						for _, r := range decode[[]map[string]json.RawMessage](t, body) {
+							seen[string(r["id"])]++
+						}
+					}
+					require.Len(t, seen, 40, plain)
+				}
+			}
+		}
+	}
+	assert.Greater(t, continued, 50)
+	for _, order := range []string{`"f"`, `"nf"`, `"tup"`, `"fs"`} { // whose JSON does not show all of them
+		assert.Empty(t, s.query("ordered", `{"columns":["f","nf","tup","fs"],"limit":10,"order_by":[{"column":`+order+`}]}`).header.Get("X-Next-Cursor"))
+	}
+	assert.Empty(t, s.query("ordered", `{"columns":["id"],"limit":20,"order_by":[{"column":"dt"}]}`).header.Get("X-Next-Cursor"), "ordered by what is not answered")
 }
 
 // Rows that are the same to their reader are counted.
@@ -244,7 +288,7 @@ func TestAPageTooLargeToBeHeld(t *testing.T) {
 	s := start(t, options{env: []string{"WH_LIMITS_ANSWERS=128MiB"}}, "CREATE TABLE large (id UInt32, text String) ENGINE = MergeTree ORDER BY id",
 		`INSERT INTO large SELECT number, repeat('x', 5000) || '"}' FROM numbers(8000)`)
 	for limit, cursor := range map[int]bool{1000: true, 5000: false} {
-		a := s.query("large", fmt.Sprintf(`{"columns":["id","text"],"order_by":[{"column":"id"}],"limit":%d}`, limit))
+		a := s.query("large", fmt.Sprintf(`{"columns":["id","text"],"order_by":[{"column":"id"}],"limit":%d,"cursor":""}`, limit))
 		require.Equal(t, http.StatusOK, a.status)
 		assert.Equal(t, "limit", a.header.Get("X-Result-Truncated"))
 		assert.Equal(t, cursor, a.header.Get("X-Next-Cursor") != "", "%d rows", limit)
