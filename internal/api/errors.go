@@ -167,6 +167,9 @@ func streamProblem(e *stream.Error, err error) *Problem {
 	return p
 }
 
+// thrown is ClickHouse's code for a failure that the statement itself asks for.
+const thrown = 395
+
 // clickhouseProblem is the answer when ClickHouse failed a read.
 func clickhouseProblem(err error) *Problem {
 	verdict := clickhouse.ReadVerdict(err)
@@ -174,6 +177,9 @@ func clickhouseProblem(err error) *Problem {
 	p.Retryable, p.RetryAfter = verdict.Retryable, verdict.RetryAfter
 	var chErr *clickhouse.Error
 	if errors.As(err, &chErr) {
+		if refusal := query.Refusal(chErr.Message); refusal != nil && chErr.Code == thrown {
+			return queryProblem(refusal)
+		}
 		if chErr.Code != 0 {
 			p.Fields = map[string]any{"clickhouse_code": chErr.Code}
 		}

@@ -16,6 +16,26 @@ const (
 	maxFilled  = 1_000_000 // rows, before a limit
 )
 
+// fillRefusals are what ClickHouse is to say where it finds more to fill than may be:
+// buckets, and rows.
+func fillRefusals() [2]string {
+	return [...]string{
+		fmt.Sprintf("time_bucket.fill: there are more than %d buckets from the first to the last: take longer ones, or a time_range", maxBuckets),
+		fmt.Sprintf("time_bucket.fill: the groups and their buckets are more than %d rows: take longer ones, or fewer groups", maxFilled),
+	}
+}
+
+// Refusal is the refusal of a document that ClickHouse found while it was asked, by the
+// message of its exception; nil when that says another thing.
+func Refusal(message string) *Error {
+	for _, refusal := range fillRefusals() {
+		if strings.Contains(message, refusal) {
+			return invalid("%s", refusal)
+		}
+	}
+	return nil
+}
+
 // filling makes rows of empty buckets. The rows that there are become an inner
 // statement that counts buckets: ClickHouse fills a row of whole numbers, which
 // knows nothing of months and of clocks that are set. The outer one says when
@@ -203,7 +223,7 @@ func (b *builder) fillGuard(bucket string, groups []string) string {
 	guard := ""
 	buckets := fmt.Sprintf("(%s - %s + 1)", last, first)
 	if !f.knowsFirst || !f.knowsLast {
-		guard = fmt.Sprintf(" + throwIf(%s > %d, 'time_bucket.fill: there are more than %d buckets from the first to the last: take longer ones, or a time_range')", buckets, maxBuckets, maxBuckets)
+		guard = fmt.Sprintf(" + throwIf(%s > %d, '%s')", buckets, maxBuckets, fillRefusals()[0])
 	}
 	if len(groups) > 0 {
 		var of []string
@@ -214,8 +234,8 @@ func (b *builder) fillGuard(bucket string, groups []string) string {
 				}
 			}
 		}
-		guard += fmt.Sprintf(" + throwIf(uniq(%s) OVER () * %s > %d, 'time_bucket.fill: the groups and their buckets are more than %d rows: take longer ones, or fewer groups')",
-			strings.Join(of, ", "), buckets, maxFilled, maxFilled)
+		guard += fmt.Sprintf(" + throwIf(uniq(%s) OVER () * %s > %d, '%s')",
+			strings.Join(of, ", "), buckets, maxFilled, fillRefusals()[1])
 	}
 	return guard
 }

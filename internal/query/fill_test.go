@@ -135,13 +135,14 @@ func TestFilledRowsAreOrderedCutAndWrittenLikeOthers(t *testing.T) {
 			s, err := build(table, policy.OperatorSelect(), body)
 			require.NoError(t, err)
 			_, err = e.run(t, s)
-			assert.ErrorContains(t, err, message)
+			assert.ErrorContains(t, query.Refusal(err.Error()), message)
 		}
+		assert.Nil(t, query.Refusal("Value passed to 'throwIf' function is non-zero"))
 		e.Exec(t, "INSERT INTO visits SELECT '2026-03-28 10:00:00', NULL, toString(number), 1, 1, '', [] FROM numbers(200)")
 		s, err := build(table, policy.OperatorSelect(), `{"aggregations":[{"fn":"count"}],"group_by":["page"],"time_bucket":{"column":"ts","every":"1h","fill":true},"time_range":{"column":"ts","since":"2026-01-01","until":"2026-12-01"}}`)
 		require.NoError(t, err)
 		_, err = e.run(t, s)
-		assert.ErrorContains(t, err, "more than 1000000 rows")
+		assert.ErrorContains(t, query.Refusal(err.Error()), "more than 1000000 rows")
 	})
 }
 

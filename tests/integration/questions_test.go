@@ -239,3 +239,13 @@ func joined(rows []json.RawMessage) string {
 	}
 	return "[" + strings.Join(texts, ",") + "]"
 }
+
+// What is more to fill than may be is a fault of the document, although ClickHouse
+// finds it, and is told to callers who are told nothing of hidden rows.
+func TestMoreToFillThanMayBe(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{policies: `{"default_role":"public","tables":{"*":{"public":{"select":{"filter":{"org":{"_eq":"birch"}}}}}}}`}, pagesTable,
+		"INSERT INTO pages SELECT toString(number), '/', 'birch', '', number, toDateTime64('2026-01-01 00:00:00', 3, 'UTC') + number * 10000000 FROM numbers(2)")
+	p := refused(t, s.query("pages", `{"time_bucket":{"column":"ts","every":"1s","fill":true},"aggregations":[{"fn":"count"}]}`), http.StatusBadRequest, "query.invalid")
+	assert.Contains(t, p.Error, "more than 10000 buckets")
+}
