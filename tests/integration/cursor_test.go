@@ -103,42 +103,44 @@ func TestPagesOfEveryTypeUnderInserts(t *testing.T) {
 func TestAPlainAnswerIsContinuedByWhatItsRowsShow(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, orderedTypes, orderedRows(0, 40, 0))
-	continued := 0
-	for _, column := range []string{"i8", "u64", "i256", "dec", "s", "lc", "b", "u", "ip4", "ip6", "e", "d", "d32", "dt", "berlin", "t3", "nt"} {
-		for _, dir := range []string{"asc", "desc"} {
+	continued := map[string]int{}
+	columns := []string{"i8", "u64", "i256", "dec", "s", "lc", "b", "u", "ip4", "ip6", "e", "d", "d32", "dt", "berlin", "nt"}
+	for _, column := range columns {
+		for dir, int64s := range map[string]string{"asc": "number", "desc": "string"} {
 			document := fmt.Sprintf(`{"columns":[%q,"id"],"order_by":[{"column":%q,"dir":%q}]`, column, column, dir)
 			all := decode[[]json.RawMessage](t, s.query("ordered", document+"}"))
-			for _, int64s := range []string{"number", "string"} {
-				for limit := 1; limit < 40; limit += 4 {
-					plain := fmt.Sprintf(`%s,"limit":%d,"int64":%q`, document, limit, int64s)
-					first := s.query("ordered", plain+"}")
-					cursor := first.header.Get("X-Next-Cursor")
-					// A page may only end where the column's value changes.
-					var row, next map[string]json.RawMessage
-					require.NoError(t, json.Unmarshal(all[limit-1], &row))
-					require.NoError(t, json.Unmarshal(all[limit], &next))
-					if string(row[column]) == string(next[column]) {
-						require.Empty(t, cursor, plain)
-						continue
-					}
-					if cursor == "" {
-						require.Contains(t, string(row[column])+string(next[column]), "�", plain)
-						continue
-					}
-					continued++
-					seen := map[string]int{}
-					for _, body := range []answer{first, s.query("ordered", strings.Replace(plain, fmt.Sprint(`"limit":`, limit), `"limit":99`, 1)+`,"cursor":"`+cursor+`"}`)} {
-						require.Equal(t, http.StatusOK, body.status, body.body)
-						for _, r := range decode[[]map[string]json.RawMessage](t, body) {
-							seen[string(r["id"])]++
-						}
-					}
-					require.Len(t, seen, 40, plain)
+			for limit := 1; limit < 40; limit++ {
+				var row, next map[string]json.RawMessage
+				require.NoError(t, json.Unmarshal(all[limit-1], &row))
+				require.NoError(t, json.Unmarshal(all[limit], &next))
+				same := string(row[column]) == string(next[column])
+				if same && limit != 5 {
+					continue
 				}
+				plain := fmt.Sprintf(`%s,"limit":%d,"int64":%q`, document, limit, int64s)
+				first := s.query("ordered", plain+"}")
+				cursor := first.header.Get("X-Next-Cursor")
+				if same { // which of them come first is not known
+					require.Empty(t, cursor, plain)
+					continue
+				}
+				if cursor == "" {
+					require.Contains(t, string(row[column])+string(next[column]), "�", plain)
+					continue
+				}
+				continued[column]++
+				seen := map[string]int{}
+				for _, body := range []answer{first, s.query("ordered", strings.Replace(plain, fmt.Sprint(`"limit":`, limit), `"limit":99`, 1)+`,"cursor":"`+cursor+`"}`)} {
+					require.Equal(t, http.StatusOK, body.status, body.body)
+					for _, r := range decode[[]map[string]json.RawMessage](t, body) {
+						seen[string(r["id"])]++
+					}
+				}
+				require.Len(t, seen, 40, plain)
 			}
 		}
 	}
-	assert.Greater(t, continued, 50)
+	assert.Len(t, continued, len(columns))
 	for _, order := range []string{`"f"`, `"nf"`, `"tup"`, `"fs"`} { // whose JSON does not show all of them
 		assert.Empty(t, s.query("ordered", `{"columns":["f","nf","tup","fs"],"limit":10,"order_by":[{"column":`+order+`}]}`).header.Get("X-Next-Cursor"))
 	}
