@@ -81,7 +81,7 @@ func start(t *testing.T, o options, statements ...string) *server {
 		o.clickhouse = clickhousetest.Start(t)
 	}
 	o.clickhouse.Exec(t, statements...)
-	transport := &http.Transport{MaxIdleConnsPerHost: 16}
+	transport := newTransport()
 	s := &server{
 		t: t, o: o, ch: o.clickhouse, settingsDir: t.TempDir(), dataDir: t.TempDir(), logs: &logs{},
 		client: &http.Client{Transport: transport, Timeout: time.Minute},
@@ -94,6 +94,12 @@ func start(t *testing.T, o options, statements ...string) *server {
 	})
 	s.run()
 	return s
+}
+
+// newTransport lets go of a connection before the server does, which gives one that
+// was opened to spare 10 s for its first request: no request meets that end.
+func newTransport() *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: 16, IdleConnTimeout: 5 * time.Second}
 }
 
 // behindProxy is start with a proxy before ClickHouse's HTTP port.

@@ -49,7 +49,7 @@ func prepareNested(t *testing.T, o options, folders map[string]folder) *server {
 	t.Helper()
 	s := &server{
 		t: t, o: o, settingsDir: t.TempDir(), dataDir: t.TempDir(), logs: &logs{},
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}, Timeout: time.Minute},
+		client: &http.Client{Transport: newTransport(), Timeout: time.Minute},
 	}
 	for id, f := range folders {
 		s.writeFolder(id, f)
