@@ -79,7 +79,7 @@ func (w *Worker) gather(b *batcher, c *held) {
 	}
 	b.pending = append(b.pending, c)
 	if b.resume != nil {
-		b.resume.came(c, b.first)
+		b.resume.came(c, b.first.Add(w.o.ResumePatience))
 	}
 	b.rows += c.Rows
 	b.bytes += int64(len(c.Body))

@@ -31,6 +31,9 @@ type ids struct {
 	away        bool
 	loseCommits int // so many commits happen and are said to have failed
 	failCommits int // so many commits do not happen
+	// lapses says that the reservations of the next commit lapse, and another
+	// commits the ids before it.
+	lapses bool
 }
 
 func newIDs(t *testing.T) *ids {
@@ -61,17 +64,40 @@ func (s *ids) Reserve(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, a
 
 func (s *ids) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry, retention time.Duration) (int, error) {
 	s.mu.Lock()
-	lose, fail := s.loseCommits > 0, s.failCommits > 0
+	lose, fail, lapsed := s.loseCommits > 0, s.failCommits > 0, s.lapses
+	s.lapses = false
 	s.loseCommits, s.failCommits = max(0, s.loseCommits-1), max(0, s.failCommits-1)
 	s.mu.Unlock()
 	if fail {
 		return 0, errAway
+	}
+	if lapsed {
+		if err := s.giveTo(ctx, dedupe.NewOwner(), scope, o, entries); err != nil {
+			return 0, err
+		}
 	}
 	n, err := s.Store.Commit(ctx, scope, o, entries, retention)
 	if lose {
 		return 0, errAway
 	}
 	return n, err
+}
+
+// giveTo has another owner commit ids that one has reserved.
+func (s *ids) giveTo(ctx context.Context, other dedupe.Owner, scope dedupe.Scope, o dedupe.Owner, entries []dedupe.Entry) error {
+	var all []string
+	var theirs []dedupe.Entry
+	for _, e := range entries {
+		all, theirs = append(all, e.ID), append(theirs, dedupe.Entry{ID: e.ID})
+	}
+	if err := s.Release(ctx, scope, o, all); err != nil {
+		return err
+	}
+	if _, err := s.Store.Reserve(ctx, scope, other, all); err != nil {
+		return err
+	}
+	_, err := s.Store.Commit(ctx, scope, other, theirs, 0)
+	return err
 }
 
 // deferTo opens a rig whose gate defers to a store.
@@ -193,6 +219,21 @@ func TestADeferredRecordWaitsForWhoIsAtItsId(t *testing.T) {
 	require.NoError(t, store.Release(t.Context(), scope, other, keys[1:]))
 	r.settled(birch)
 	require.Equal(t, rows("/", "given up", "free"), s.rows())
+}
+
+// A reservation that lapsed before it was committed is another's, and so is the
+// record.
+func TestAReservationThatLapsedIsNotTakenForCommitted(t *testing.T) {
+	store, s := newIDs(t), &sink{}
+	r := deferTo(t, store)
+	store.set(true)
+	r.post("/", "a", "b")
+	r.post("/", "")
+	store.set(false)
+	store.lapses = true
+	r.start(claiming(s, store))
+	r.settled(birch)
+	require.Equal(t, rows("/", ""), s.rows())
 }
 
 // Rows that are left out change nothing about the others: those that are refused

@@ -17,7 +17,8 @@ import (
 const (
 	// maxLetters is how many rows are parked at a time.
 	maxLetters = 1000
-	// unparkedRetry is when rows that could not be parked come again.
+	// unparkedRetry is when rows that could not be parked come again, unless the
+	// longest backoff is shorter.
 	unparkedRetry = 10 * time.Second
 	// maxToldMessage bounds what is told of a row's error, in bytes.
 	maxToldMessage = 512
@@ -73,9 +74,10 @@ func (f *batch) parkUnserved(i insertion, letters []mq.DeadLetter) {
 		return
 	}
 	if err := f.w.o.Broker.Park(f.w.work, letters...); err != nil {
+		retry := min(unparkedRetry, f.w.o.BackoffMax)
 		f.w.o.Logger.Error("cannot park the rows of a tenant that is not served; they stay in the queue",
-			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters), "retry_in", unparkedRetry.String(), "error", err)
-		f.w.handBack(f.b, unparkedRetry, i.chunks()...)
+			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", len(letters), "retry_in", retry.String(), "error", err)
+		f.w.handBack(f.b, retry, i.chunks()...)
 		return
 	}
 	f.parkedRows(letters, i.spans)

@@ -94,6 +94,10 @@ type WorkerOptions struct {
 	// NoPoolGrace is how long a served tenant may be without a pool before its
 	// rows are parked; 0 is 30 s.
 	NoPoolGrace time.Duration
+	// ResumePatience is how long a table waits for the chunks of what was being
+	// written to it before: they are the first that come, and one that is lost must
+	// not keep the others. 0 is 10 s.
+	ResumePatience time.Duration
 	// DrainTimeout is how long Run may go on after its context ended; 0 is 8 s.
 	DrainTimeout time.Duration
 }
@@ -108,6 +112,7 @@ const (
 	defaultBackoffMax   = 30 * time.Second
 	defaultInsert       = 2 * time.Minute
 	defaultNoPoolGrace  = 30 * time.Second
+	defaultResume       = 10 * time.Second
 	defaultDrainTimeout = 8 * time.Second
 )
 
@@ -127,6 +132,7 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	o.BackoffMax = max(o.BackoffMin, cmp.Or(o.BackoffMax, defaultBackoffMax))
 	o.InsertTimeout = cmp.Or(o.InsertTimeout, defaultInsert)
 	o.NoPoolGrace = cmp.Or(o.NoPoolGrace, defaultNoPoolGrace)
+	o.ResumePatience = cmp.Or(o.ResumePatience, defaultResume)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
 	return o
 }

@@ -8,11 +8,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
-// resumePatience is how long a table waits for the chunks of what was being
-// written before. They are the first that come; one that is lost must not keep
-// the others.
-const resumePatience = 10 * time.Second
-
 // resumption is what the worker before was writing to a table: INSERTs that may
 // have succeeded and are repeated unchanged, and rows that are settled already.
 // It is guarded by the worker's mutex, and is done with when the table's first
@@ -21,7 +16,7 @@ type resumption struct {
 	inserts [][]mq.Rows
 	chunks  map[mq.Position][]mq.Rows // those of either; the settled rows of each
 	here    int                       // of the chunks, how many are pending
-	since   time.Time                 // when the table's first chunk came
+	until   time.Time                 // when the wait for the others is over
 }
 
 // resume reads what was being written of a shard that is assigned.
@@ -54,10 +49,11 @@ func (w *Worker) resume(s mq.Shard) map[mq.Topic]*resumption {
 	return all
 }
 
-// came notes a chunk of the table that is pending.
-func (r *resumption) came(c *held, now time.Time) {
-	if r.since.IsZero() {
-		r.since = now
+// came notes a chunk of the table that is pending. The others are waited for until
+// the moment that the first came with.
+func (r *resumption) came(c *held, until time.Time) {
+	if r.until.IsZero() {
+		r.until = until
 	}
 	if _, mine := r.chunks[c.pos]; mine {
 		r.here++
@@ -70,7 +66,7 @@ func (r *resumption) wait(now time.Time) time.Duration {
 	if r.here >= len(r.chunks) {
 		return 0
 	}
-	return max(0, r.since.Add(resumePatience).Sub(now))
+	return max(0, r.until.Sub(now))
 }
 
 // take makes insertions of those of the pending chunks that it speaks of: the

@@ -229,6 +229,7 @@ type statement struct {
 	sql      string
 	settings map[string]string
 	rows     []string
+	repeat   bool
 	ctx      context.Context
 }
 
@@ -239,7 +240,7 @@ func (s *sink) Insert(ctx context.Context, r clickhouse.Request) error {
 	if err != nil {
 		return err
 	}
-	i := statement{sql: r.SQL, settings: r.Settings, rows: insertedRows(r.SQL, data), ctx: ctx}
+	i := statement{sql: r.SQL, settings: r.Settings, rows: insertedRows(r.SQL, data), repeat: r.Repeat, ctx: ctx}
 	s.mu.Lock()
 	i.n = len(s.inserts) + 1
 	s.inserts = append(s.inserts, i)

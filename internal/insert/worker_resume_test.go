@@ -179,7 +179,7 @@ func TestABatchThatIsShortOfAChunkIsWrittenAllTheSame(t *testing.T) {
 	epoch, seq := mq.SplitPosition(at)
 	require.NoError(t, r.broker.Note(mq.Batch{Topic: mq.Topic{Tenant: birch, Table: "pages"},
 		Rows: []mq.Rows{{Chunk: at}, {Chunk: mq.NewPosition(epoch, seq+50)}}}))
-	r.start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
+	r.start(func(o *insert.WorkerOptions) { o.Pool, o.ResumePatience = pool(s), 50*time.Millisecond })
 	r.settled(birch)
 	assert.Len(t, s.rows(), 3)
 }

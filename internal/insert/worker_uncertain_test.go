@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -64,4 +65,40 @@ func TestRowsThatMayBeWrittenAreNotHandedBack(t *testing.T) {
 			assert.Len(t, tokens, 1, "the INSERT is repeated unchanged")
 		})
 	}
+}
+
+// Refused rows are tried again together, and may be written as soon as one of them
+// may be: ClickHouse then writes fewer rows than were sent, and is not blamed.
+func TestKeptRowsAreARepeatWhenOneOfThemIs(t *testing.T) {
+	t.Parallel()
+	var well, lost atomic.Bool
+	s := &sink{name: "ch"}
+	s.fail = func(i statement) error {
+		switch {
+		case well.Load():
+			return nil
+		case len(i.rows) == 1 && i.rows[0] == ingesttest.Line("1") && !lost.Swap(true):
+			return unreachable()
+		}
+		return refusedError()
+	}
+	r := newRig(t).open()
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 2)))
+	r.start(func(o *insert.WorkerOptions) {
+		o.Pool, o.Settings = pool(s), served(insert.Flush{MaxWait: 20 * time.Millisecond}, false)
+	})
+	waitFor(t, "the rows to be tried again", func() bool { seen := s.seen(); return lost.Load() && len(seen) > 8 && len(seen[len(seen)-1].rows) == 2 })
+	well.Store(true)
+	r.settled(birch)
+	repeats, uncertain := 0, false
+	for _, i := range s.seen() {
+		if len(i.rows) == 2 {
+			assert.Equal(t, uncertain, i.repeat)
+			if i.repeat {
+				repeats++
+			}
+		}
+		uncertain = uncertain || i.rows[len(i.rows)-1] == ingesttest.Line("1") && len(i.rows) == 1
+	}
+	assert.Positive(t, repeats)
 }
