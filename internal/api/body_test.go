@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,10 +42,35 @@ func begin(t *testing.T, url, headers, body string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST /v1/ingest?table=pages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n%s", headers, body)
-	require.NoError(t, err)
+	beginOn(t, conn, headers, body)
 	return conn
+}
+
+func beginOn(t *testing.T, conn net.Conn, headers, body string) {
+	t.Helper()
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err := fmt.Fprintf(conn, "POST /v1/ingest?table=pages HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%s\r\n%s", headers, body)
+	require.NoError(t, err)
+}
+
+// memoryListener is a listener in memory, whose connections know no time but a bubble's.
+type memoryListener chan net.Conn
+
+func (l memoryListener) Accept() (net.Conn, error) {
+	conn, ok := <-l
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (l memoryListener) Close() error   { close(l); return nil }
+func (l memoryListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l memoryListener) dial() net.Conn {
+	here, there := net.Pipe()
+	l <- there
+	return here
 }
 
 // large is a body of one record of n bytes.
@@ -115,44 +141,47 @@ func TestLargeBodiesLeaveRoomForSmallOnes(t *testing.T) {
 }
 
 // A body of which too little comes is cut off.
-func TestSlowBodiesAreCutOff(t *testing.T) {
-	t.Parallel()
-	s, url := bodyRig(t, 8<<20)
-	stuck := begin(t, url, "Content-Length: 16777216\r\n", large("1", 900<<10))
-	trickle := begin(t, url, "Content-Length: 10000\r\n", "[")
-	steady := begin(t, url, "Content-Length: 100000\r\n", "[")
-	stop := make(chan struct{})
+func TestSlowBodiesAreCutOff(t *testing.T) { synctest.Test(t, slowBodiesAreCutOff) }
+
+func slowBodiesAreCutOff(t *testing.T) {
+	rig := newRig(t, writerPolicy)
+	rig.options.MaxBodyMemory = 8 << 20
+	s := NewServer(rig.options)
+	clients, server, served := make(memoryListener), &http.Server{Handler: s}, make(chan error, 1)
+	go func() { served <- server.Serve(clients) }()
+	stuck, trickle, steady := clients.dial(), clients.dial(), clients.dial()
+	beginOn(t, stuck, "Content-Length: 16777216\r\n", large("1", 900<<10))
+	beginOn(t, trickle, "Content-Length: 10000\r\n", "[")
+	beginOn(t, steady, "Content-Length: 100000\r\n", "[")
+	began := time.Now()
 	var all sync.WaitGroup
 	feed := func(conn net.Conn, text string, every time.Duration) {
-		for tick := time.NewTicker(every); ; {
-			select {
-			case <-stop:
+		for {
+			time.Sleep(every)
+			if _, err := conn.Write([]byte(text)); err != nil {
 				return
-			case <-tick.C:
-				if _, err := conn.Write([]byte(text)); err != nil {
-					return
-				}
 			}
 		}
 	}
-	all.Go(func() { feed(trickle, " ", 500*time.Millisecond) })
-	all.Go(func() { feed(steady, strings.Repeat(" ", 4<<10), time.Second) }) // for more than 20 s, and whole
+	all.Go(func() { feed(trickle, " ", bodyStall/20) })
+	all.Go(func() { feed(steady, strings.Repeat(" ", 4<<10), bodyStall/10) })
 	for _, conn := range []net.Conn{stuck, trickle} {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
 		require.Equal(t, 400, answer.StatusCode)
-		_ = answer.Body.Close()
+		require.Equal(t, bodyStall, time.Since(began))
 	}
-	require.NoError(t, steady.SetReadDeadline(time.Now().Add(time.Minute)))
 	answer, err := http.ReadResponse(bufio.NewReader(steady), nil)
 	require.NoError(t, err)
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "body.malformed", "it came whole: an array that is not closed")
-	close(stop)
+	require.Greater(t, time.Since(began), 2*bodyStall)
+	require.NoError(t, server.Close())
+	require.ErrorIs(t, <-served, http.ErrServerClosed)
 	all.Wait()
-	require.Eventually(t, func() bool { return s.bodies.used() == 0 }, time.Minute, time.Millisecond)
+	synctest.Wait()
+	require.Zero(t, s.bodies.used())
 }
 
 // The windows of decoders are taken before there are decoders.

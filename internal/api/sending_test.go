@@ -28,11 +28,11 @@ func pieces(t *testing.T, w rowWriter, text string) {
 }
 
 func TestRowsAreSentAsTheyAre(t *testing.T) {
-	var lines strings.Builder
-	for range 40 {
-		lines.WriteString(`{"text":"` + strings.Repeat("x", rand.IntN(4*pieceBytes)) + "\"}\n")
-	}
-	for range 50 {
+	for range 8 {
+		var lines strings.Builder
+		for range 8 {
+			lines.WriteString(`{"text":"` + strings.Repeat("x", rand.IntN(4*pieceBytes)) + "\"}\n")
+		}
 		for _, rows := range append(renderings[:], rendered{}) {
 			var out bytes.Buffer
 			w := rendering{rows: rows}.writer(&out)
@@ -59,7 +59,7 @@ func TestAFailureStandsOnALineOfItsOwn(t *testing.T) {
 	row := `{"text":"` + strings.Repeat("x", pieceBytes) + `"}`
 	text := "[\n" + strings.Repeat(row+",\n", 5) + row
 	told := map[string]any{"code": "clickhouse.unavailable", "error": "gone"}
-	for range 200 {
+	for range 50 {
 		cut := rand.IntN(len(text))
 		for _, as := range []rendering{{rows: renderings[0]}, {array: true}} {
 			var out bytes.Buffer

@@ -29,7 +29,9 @@ func TestGateSharesOnePublish(t *testing.T) {
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
 	var rest []<-chan outcome
 	for i := 1; i < 64; i++ {
-		rest = append(rest, later(t.Context(), g, ingesttest.Request(table, record.JSON, ingesttest.Line(fmt.Sprint(i)))))
+		request := ingesttest.Request(table, record.JSON, ingesttest.Line(fmt.Sprint(i)))
+		request.Places = true
+		rest = append(rest, later(t.Context(), g, request))
 	}
 	waitFor(t, "all rows to wait", func() bool { return g.Gathered() == 63 })
 	assert.GreaterOrEqual(t, waiting(t, reg), float64(64*20))
@@ -37,13 +39,21 @@ func TestGateSharesOnePublish(t *testing.T) {
 	q.hold <- struct{}{}
 	require.NoError(t, (<-first).err)
 	q.hold <- struct{}{}
-	for _, done := range rest {
+	stored := make(map[string]ingest.Place)
+	for i, done := range rest {
 		o := <-done
 		require.NoError(t, o.err)
 		assert.Equal(t, 1, o.result.Succeeded)
+		require.Len(t, o.result.Places, 1)
+		stored[ingesttest.Line(fmt.Sprint(i+1))] = o.result.Places[0]
 	}
 	assert.Equal(t, 2, q.count())
-	assert.ElementsMatch(t, ingesttest.Rows(0, 64), flat(q.rows(t)))
+	chunks := q.rows(t)
+	assert.ElementsMatch(t, ingesttest.Rows(0, 64), flat(chunks))
+	for n, row := range chunks[1] {
+		assert.Equal(t, mq.NewPosition(1, 2), stored[row].Chunk, "each is told where its row is")
+		assert.Equal(t, n, stored[row].Row)
+	}
 	assert.Zero(t, waiting(t, reg))
 }
 
@@ -66,8 +76,8 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 	table := ingesttest.Pages()
 	done := []<-chan outcome{later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(0, 100)))}
 	waitFor(t, "the first publish", func() bool { return q.count() == 1 })
-	for i := 1; i <= 11; i++ {
-		done = append(done, later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(100*i, 100*i+100))))
+	for i := range 7 { // 900 rows, and 150 that do not fit
+		done = append(done, later(t.Context(), g, ingesttest.Request(table, record.NDJSON, ingesttest.Lines(100+150*i, 250+150*i))))
 	}
 	waitFor(t, "a full chunk to leave while the first is still out", func() bool { return q.count() == 2 })
 	close(q.hold)
@@ -75,7 +85,7 @@ func TestGateFullChunkLeavesAtOnce(t *testing.T) {
 		require.NoError(t, (<-d).err)
 	}
 	stored := flat(q.rows(t))
-	want := ingesttest.Rows(0, 1200)
+	want := ingesttest.Rows(0, 1150)
 	slices.Sort(stored)
 	slices.Sort(want)
 	assert.Equal(t, want, stored)

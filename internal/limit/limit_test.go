@@ -168,6 +168,11 @@ func TestAClockThatGoesBack(t *testing.T) {
 	assert.NotNil(t, l.Ingest(birch, 1, 0))
 	at.Pass(time.Hour + time.Second)
 	assert.Nil(t, l.Ingest(birch, 1, 0))
+
+	l, at = newLimits(Config{RowsPerSecond: 10})
+	require.Nil(t, l.Ingest(birch, 1, 0))
+	at.Pass(-time.Hour)
+	assert.Nil(t, l.Ingest(birch, 1, 0), "what there is stays")
 }
 
 func TestRefusalsAreCounted(t *testing.T) {

@@ -103,6 +103,12 @@ func TestCursorsAreSealed(t *testing.T) {
 	_, err = query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), o)
 	assert.Equal(t, query.CodeCursorInvalid, asError(t, err).Code, "of another tenant")
 	assert.ErrorContains(t, err, "another table")
+	o.Tenant = "0"
+	_, err = query.Build(doc, pages(), policy.OperatorSelect().Bind(nil, nil), o)
+	require.NoError(t, err)
+	_, err = query.Build(doc, pages(), grantOf(t, policy.SelectDocument{AllowColumns: []string{"n", "secret"}}).Bind(nil, nil), o)
+	assert.Equal(t, query.CodeCursorInvalid, asError(t, err).Code, "of a caller who may see more")
+	assert.ErrorContains(t, err, "other rows or columns")
 }
 
 // What is not asked for costs nothing: only a document that names a cursor reads the
