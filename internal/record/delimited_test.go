@@ -263,7 +263,10 @@ func TestWideRecords(t *testing.T) {
 // A body of the largest size is read to its end, whatever its format, in
 // memory that does not grow with it.
 func TestBodiesOf16MiB(t *testing.T) {
-	const size = 16 << 20
+	size := 16 << 20
+	if testing.Short() {
+		size = 2 << 20
+	}
 	table := Compile("t", columns("event_id String", "page String", "n Int64 DEFAULT 0"), time.UTC)
 	for name, c := range map[string]struct {
 		format       InputFormat

@@ -95,9 +95,6 @@ func runUntilKilled(t *testing.T, dir string, lines int) promises {
 }
 
 func TestAcknowledgedMeansDurable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes")
-	}
 	dir := t.TempDir()
 	all := newPromises()
 	for round := range 4 {

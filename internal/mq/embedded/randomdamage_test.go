@@ -33,7 +33,11 @@ func TestRandomDamage(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	for n := range *damageRounds {
+	rounds := *damageRounds
+	if testing.Short() {
+		rounds /= 3
+	}
+	for n := range rounds {
 		seed := seed + uint64(n)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Logf("again with: go test ./internal/mq/embedded -run TestRandomDamage -args -damage.seed=%d -damage.rounds=1", seed)
