@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +40,26 @@ func TestAnswersAreClassified(t *testing.T) {
 	m := nats.NewMsg("x")
 	m.Header.Set("Status", "503")
 	require.ErrorIs(t, parseAnswer(m).Err, mq.ErrUnavailable)
+}
+
+// What the server would not take is refused for what it is, and is nobody's to
+// wait for.
+func TestWhatCannotBeSentSaysWhy(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 1 << 10, NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(30*time.Second))
+	nc, err := nats.Connect(s.ClientURL())
+	require.NoError(t, err)
+	p, err := NewPublisher(nc)
+	require.NoError(t, err)
+	send := func(size int) error {
+		e := NewPending("s", nil)
+		return p.Send(t.Context(), &nats.Msg{Subject: "s", Data: make([]byte, size)}, &e)
+	}
+	require.ErrorIs(t, send(2<<10), mq.ErrTooLarge)
+	nc.Close()
+	require.ErrorIs(t, send(1), mq.ErrUnavailable)
+	require.Zero(t, p.Waiting())
 }
