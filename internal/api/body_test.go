@@ -169,6 +169,7 @@ func slowBodiesAreCutOff(t *testing.T) {
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
 		require.Equal(t, 400, answer.StatusCode)
+		_ = answer.Body.Close()
 		require.Equal(t, bodyStall, time.Since(began))
 	}
 	answer, err := http.ReadResponse(bufio.NewReader(steady), nil)
