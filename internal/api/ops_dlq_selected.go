@@ -11,6 +11,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/letters"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/schema"
+	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
@@ -132,10 +133,11 @@ func (s *Server) opsDeadLetterReplay(w http.ResponseWriter, r *http.Request, que
 		return err
 	}
 	defer release()
+	rules := c.settings.Config.IngestFor(selected.Table)
 	result, err := s.Letters.Replay(ctx, letters.Replay{
 		Topic: mq.Topic{Tenant: c.tenant, Table: selected.Table}, Store: store, Table: table,
-		MissingAsZero: c.settings.Config.MissingAsZero(selected.Table),
-		IDs:           selected.IDs, Cursor: selected.Cursor, Limit: selected.Limit, DryRun: selected.DryRun,
+		MissingAsZero: rules.MissingAsZero, CutTimes: rules.Times == settings.TimesTruncate,
+		IDs: selected.IDs, Cursor: selected.Cursor, Limit: selected.Limit, DryRun: selected.DryRun,
 	})
 	answer := answerReplay(result, selected.DryRun)
 	left, countErr := remaining(ctx, store, selected.Table)

@@ -187,11 +187,11 @@ func (a *App) tableSettings(id tenant.ID, table string) insert.TableSettings {
 	if err != nil {
 		return insert.TableSettings{Park: true, Waits: a.rejections.within(id, a.config.MQ.RejectedGrace, time.Now())}
 	}
-	flush := snapshot.Config.Flush(table)
+	flush, rules := snapshot.Config.Flush(table), snapshot.Config.IngestFor(table)
 	return insert.TableSettings{
 		Served: true, Park: snapshot.Config.DLQEnabled(table), Retention: snapshot.Config.DedupeFor(table).Retention,
-		MissingAsZero: snapshot.Config.MissingAsZero(table),
-		Flush:         insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
+		MissingAsZero: rules.MissingAsZero, CutTimes: rules.Times == settings.TimesTruncate,
+		Flush: insert.Flush{MaxRows: flush.MaxRows, MaxBytes: flush.MaxBytes, MaxWait: flush.MaxWait},
 	}
 }
 

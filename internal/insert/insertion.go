@@ -213,8 +213,23 @@ func (i insertion) settings() map[string]string {
 	if i.form.Text() {
 		// Members of a named tuple are written by their names.
 		settings["input_format_json_named_tuples_as_objects"] = "1"
+		// Null would be the default of a type without NULL: none is sent. A NULL in
+		// a Dynamic is not read otherwise.
+		settings["input_format_null_as_default"] = "1"
+		// What a text, a number or a boolean inside of JSON is, it stays: a text like
+		// a date would become another day (2026-02-30), or lose how it was written.
+		for _, guess := range guesses {
+			settings[guess] = "0"
+		}
 	}
 	return settings
+}
+
+// guesses are what ClickHouse may take values without a type for.
+var guesses = [...]string{
+	"input_format_try_infer_dates", "input_format_try_infer_datetimes",
+	"input_format_json_try_infer_numbers_from_strings", "input_format_json_read_bools_as_numbers",
+	"input_format_json_read_bools_as_strings", "input_format_json_read_numbers_as_strings",
 }
 
 // body reads the INSERT's data. Rows are not copied.

@@ -55,9 +55,9 @@ type TableSettings struct {
 	// Retention is how long ids that are claimed before the INSERT are remembered,
 	// 0 for ever.
 	Retention time.Duration
-	// MissingAsZero is what a record may lack, when rows are rebuilt for a table
-	// that has changed.
-	MissingAsZero bool
+	// MissingAsZero is what a record may lack, and CutTimes whether its times are
+	// cut, when rows are rebuilt for a table that has changed.
+	MissingAsZero, CutTimes bool
 }
 
 // WorkerOptions are what a Worker is made with.

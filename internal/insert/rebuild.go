@@ -56,7 +56,7 @@ func (f *batch) rebuildSpan(s span, table *record.Table) (rebuilt []insertion, f
 	if err := rows.Decode(); err != nil {
 		return nil, []misfitting{{s.from, err}}
 	}
-	rebuild := table.NewRebuild(rows.Layout, record.DecodeOptions{MissingAsZero: f.settings.MissingAsZero})
+	rebuild := table.NewRebuild(rows.Layout, record.DecodeOptions{MissingAsZero: f.settings.MissingAsZero, CutTimes: f.settings.CutTimes})
 	for row := s.from; row < s.to; row++ {
 		set, data, err := rebuild.Row(rows.Slice(row, row+1))
 		var form *chunk.Form

@@ -120,7 +120,7 @@ func (r *replay) row(l *mq.DeadLetter) (*record.ColumnSet, []byte, error) {
 	}
 	rebuild, known := r.rebuilds.Get(form)
 	if !known {
-		rebuild = r.q.Table.Record.NewRebuild(form.Layout, record.DecodeOptions{MissingAsZero: r.q.MissingAsZero})
+		rebuild = r.q.Table.Record.NewRebuild(form.Layout, record.DecodeOptions{MissingAsZero: r.q.MissingAsZero, CutTimes: r.q.CutTimes})
 		r.rebuilds.Put(form, rebuild)
 	}
 	return rebuild.Row(row)

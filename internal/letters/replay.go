@@ -36,8 +36,9 @@ type Replay struct {
 	Topic mq.Topic
 	Store mq.DeadLetterStore
 	// Table is the table as it is now: rows that do not fit it stay.
-	Table         *schema.Table
-	MissingAsZero bool
+	Table *schema.Table
+	// MissingAsZero and CutTimes are as in record.DecodeOptions.
+	MissingAsZero, CutTimes bool
 	// IDs names the letters; empty means all of the table's, from Cursor on.
 	IDs    []string
 	Cursor string

@@ -8,40 +8,63 @@ import (
 )
 
 // rawCodec stands in for the codec of a type that has none. The value is JSON
-// whose syntax alone was checked, with its length in front; what it means is
-// for ClickHouse to say. It never stands in a row that leaves this package.
+// with its length in front; what it means is for ClickHouse to say. It never
+// stands in a row that leaves this package.
 type rawCodec struct {
 	plainCodec
-	// refusesNull is for types that are known to have no NULL.
+	// refusesNull is for types that have no NULL, as far as is known.
 	refusesNull bool
-	// object is for a JSON that arrives: ClickHouse takes nothing else.
-	object bool
+	// judge is of values that arrive: of those that are stored, and of types whose
+	// values ClickHouse alone knows, it is nil.
+	judge judge
 }
 
-func newRaw(t coltype.Type, text string, door bool) Codec {
-	known := t.Kind != coltype.Other
-	return &rawCodec{plainCodec: plainCodec{name: excerpt.Of(text)}, refusesNull: known && !t.AcceptsNull(), object: door && t.Plain().Kind == coltype.JSON}
+// raw makes what stands in for the codec of a type.
+func (m maker) raw(t coltype.Type, text string) *rawCodec {
+	c := &rawCodec{plainCodec: plainCodec{name: excerpt.Of(text)}, refusesNull: !t.AcceptsNull()}
+	if !m.door {
+		return c
+	}
+	inner := m.inner
+	m.inner = true
+	switch t.Kind {
+	case coltype.JSON:
+		c.judge = &document{name: c.name, typed: m.typedPaths(t)}
+	case coltype.Dynamic:
+		c.judge = &dynamic{name: c.name, inner: inner}
+	case coltype.Variant:
+		c.judge = m.variantOf(t)
+	case coltype.Nullable, coltype.Array, coltype.Map, coltype.Tuple, coltype.Nested:
+		if codec, err := m.codec(t); err == nil {
+			c.judge = &composite{codec: codec}
+		}
+	}
+	return c
 }
 
-// AppendJSON keeps the value as it is, but on one line.
+// AppendJSON keeps the value on one line.
 func (c *rawCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 	if c.refusesNull && isNull(value) {
 		return dst, nullNotAllowed(c.name)
 	}
-	if c.object && value[0] != '{' && !isNull(value) {
-		return dst, mismatchf("%s is not an object, and %s takes nothing else", excerpt.Of(value), c.name)
-	}
-	dst = appendCount(dst, len(value))
 	start := len(dst)
-	dst = append(dst, value...)
+	out := append(dst, 0)
+	if c.judge == nil {
+		out = append(out, value...)
+	} else {
+		var err error
+		if out, err = c.judge.append(out, value); err != nil {
+			return dst, err
+		}
+	}
 	// A string holds no line feed as it is, so each is white space.
-	for at := start; ; {
-		n := bytes.IndexAny(dst[at:], "\r\n")
+	for at := start + 1; ; {
+		n := bytes.IndexAny(out[at:], "\r\n")
 		if n < 0 {
-			return dst, nil
+			return setCount(out, start, len(out)-start-1), nil
 		}
 		at += n
-		dst[at] = ' '
+		out[at] = ' '
 	}
 }
 

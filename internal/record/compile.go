@@ -28,6 +28,8 @@ type maker struct {
 	// door is for values that arrive: rows that are stored already may hold what
 	// is refused there.
 	door bool
+	// inner: a type without a codec may stand inside of another.
+	inner bool
 }
 
 // codec builds the codec of a parsed type.
@@ -50,6 +52,9 @@ func (m maker) codec(t coltype.Type) (Codec, error) {
 	}
 	if codec := m.scalar(t); codec != nil {
 		return codec, nil
+	}
+	if m.inner {
+		return m.raw(t, t.Text), nil
 	}
 	return nil, noCodec(t)
 }

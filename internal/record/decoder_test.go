@@ -115,7 +115,7 @@ func TestWhatARecordMayCarry(t *testing.T) {
 		`{"id":1,"arr":[],"nosuch":1}`:                CodeUnknownColumn + " nosuch",
 		`{"id":1,"arr":[],"ID":1}`:                    CodeUnknownColumn + " ID",
 		`{"id":1,"arr":[],"id":1}`:                    CodeDuplicateColumn + " id",
-		`{"id":1,"arr":[],"j":{"a" : [1, null]}}`:     `{"id":1,"j":{"a" : [1, null]},"arr":[]}`,
+		`{"id":1,"arr":[],"j":{"a" : [1, null]}}`:     `{"id":1,"j":{"a":[1,null]},"arr":[]}`,
 		`{"id":1,"arr":[],"j":null}`:                  `{"id":1,"arr":[]}`,
 		`{"id":1,"arr":[],"l":[]}`:                    CodeTypeMismatch + " l",
 		`{"nosuch":1,"m":2,"id":`:                     CodeMalformed + " ",

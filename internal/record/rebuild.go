@@ -8,6 +8,7 @@ import "github.com/wavehouse/wavehouse/internal/excerpt"
 // as if it had just been sent. It is for one goroutine.
 type Rebuild struct {
 	table   *Table
+	fields  []field
 	from    *Layout
 	options DecodeOptions
 	// source holds, per column of the table, the field of a row it comes from,
@@ -24,14 +25,14 @@ type Rebuild struct {
 	line    []byte
 }
 
-// NewRebuild prepares for rows of a layout. Of the options MissingAsZero and
-// MaxRecordBytes count.
+// NewRebuild prepares for rows of a layout. Of the options MissingAsZero, CutTimes
+// and MaxRecordBytes count.
 func (t *Table) NewRebuild(from *Layout, o DecodeOptions) *Rebuild {
 	if o.MaxRecordBytes == 0 {
 		o.MaxRecordBytes = defaultMaxRecordBytes
 	}
 	r := &Rebuild{
-		table: t, from: from, options: o,
+		table: t, fields: t.fieldsFor(o.CutTimes), from: from, options: o,
 		source: make([]int, len(t.columns)), same: make([]bool, len(t.columns)),
 		carried: make([]byte, (len(t.columns)+7)/8),
 	}
@@ -113,7 +114,7 @@ func (r *Rebuild) judge(column int, codec Codec, encoded []byte) (err error) {
 	if r.value, _, err = codec.RenderJSON(r.value[:0], encoded, RenderOptions{denormals: true}); err != nil {
 		return malformed("column %s: %s", quoted(r.table.columns[column].Name), err)
 	}
-	f := &r.table.fields[column]
+	f := &r.fields[column]
 	if f.nullOmits && isNull(r.value) {
 		return nil
 	}

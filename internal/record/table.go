@@ -94,7 +94,7 @@ func newField(column Column, m maker) field {
 	}
 	acceptsNull := t.AcceptsNull()
 	if err != nil {
-		f.codec = newRaw(t, column.Type, m.door)
+		f.codec = m.raw(t, column.Type)
 		// Left out is NULL too, and there are types whose null does not read.
 		f.nullOmits = acceptsNull && !column.hasDefault()
 	}

@@ -255,16 +255,6 @@ func (c *Config) Flush(table string) Flush {
 	return f
 }
 
-// MissingAsZero reports whether a column of the table that a record does not
-// name, and that has no default, is stored as its type's zero.
-func (c *Config) MissingAsZero(table string) bool {
-	zero := false
-	for _, name := range []string{AllTables, table} {
-		set(&zero, c.Ingest.Tables[name].MissingAsZero)
-	}
-	return zero
-}
-
 // IngestFor returns what is asked of the records of the table.
 func (c *Config) IngestFor(table string) IngestRules {
 	r := IngestRules{Times: TimesExact, UnknownFields: UnknownReject}
