@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +81,7 @@ func (o *codegenOptions) run(ctx context.Context, t *terminal, render func(codeg
 		return err
 	}
 	if len(shape.Tables)+len(shape.Pipes) == 0 {
-		return fmt.Errorf("the role %q may read, insert and run nothing", o.role)
+		return fmt.Errorf("the role %q may read, insert and run nothing: no table and no pipe has a grant for it", o.role)
 	}
 	text, err := render(shape)
 	if err != nil {
@@ -108,10 +110,26 @@ func (o *codegenOptions) compare(t *terminal, want string) error {
 		return fmt.Errorf("look at the types: %w", err)
 	}
 	if string(have) != want {
-		_, _ = fmt.Fprintf(t.err, "%s is not up to date: run the command without --check\n", o.out)
+		line, old, now := firstDifference(string(have), want)
+		_, _ = fmt.Fprintf(t.err, "%s is not up to date: run the command without --check\n%s:%d: it has %q, and would have %q\n", o.out, o.out, line, old, now)
 		return &silentError{errors.New("the types are not up to date")}
 	}
 	return nil
+}
+
+// firstDifference returns the first line, from 1, that differs in two texts that do.
+func firstDifference(have, want string) (line int, old, now string) {
+	before, after := strings.Split(have, "\n"), strings.Split(want, "\n")
+	for line < min(len(before), len(after)) && before[line] == after[line] {
+		line++
+	}
+	at := func(lines []string) string {
+		if line < len(lines) {
+			return lines[line]
+		}
+		return ""
+	}
+	return line + 1, at(before), at(after)
 }
 
 func (o *codegenOptions) shape(ctx context.Context, t *terminal) (codegen.Shape, error) {
@@ -125,6 +143,10 @@ func (o *codegenOptions) shape(ctx context.Context, t *terminal) (codegen.Shape,
 	}
 	client, err := o.ops.client(t.env)
 	if err != nil {
+		return codegen.Shape{}, err
+	}
+	// A table that was made or altered a moment ago is to be in the types.
+	if err := client.ask(ctx, http.MethodPost, "/v1/ops/schema/refresh", nil, nil, new(json.RawMessage)); err != nil {
 		return codegen.Shape{}, err
 	}
 	var shape codegen.Shape

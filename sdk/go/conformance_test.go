@@ -34,6 +34,8 @@ type conformanceCase struct {
 		}
 		Keys, Resumed []string
 		Accept        []string
+		Cursors       []string
+		Truncated     []string
 		Text          *string
 		Waited        int
 		Error         *struct {
@@ -120,7 +122,7 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 		}
 		return all
 	}
-	var rows []string
+	var rows, truncated []string
 	var result InsertResult
 	var failure error
 	gaps := 0
@@ -154,6 +156,7 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 	case "pages":
 		for page, err := range Pages[n](t.Context(), cl, "t", Document{Columns: []string{"n"}, OrderBy: []OrderBy{{Column: "n"}}, Limit: 2}) {
 			rows, failure = append(rows, digits(page.Rows)...), err
+			truncated = append(truncated, page.Truncated)
 		}
 	case "pipe":
 		var found []n
@@ -221,6 +224,15 @@ func (c conformanceCase) check(t *testing.T, answers []answer) {
 	}
 	if c.Expect.Accept != nil && !slices.Equal(s.headers("Accept"), c.Expect.Accept) {
 		t.Fatal(s.headers("Accept"))
+	}
+	if c.Expect.Truncated != nil && !slices.Equal(truncated, c.Expect.Truncated) {
+		t.Fatal(truncated)
+	}
+	for i, want := range c.Expect.Cursors {
+		var sent struct{ Cursor *string }
+		if err := json.Unmarshal([]byte(s.body(i)), &sent); err != nil || sent.Cursor == nil || *sent.Cursor != want {
+			t.Fatalf("request %d: %s: %v", i, s.body(i), err)
+		}
 	}
 	if c.Expect.Resumed != nil && !slices.Equal(s.headers("Last-Event-ID"), c.Expect.Resumed) {
 		t.Fatal(s.headers("Last-Event-ID"))

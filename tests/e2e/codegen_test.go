@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -123,4 +124,38 @@ func TestUse(t *testing.T) {
 	test.Dir = filepath.Join(dir, "events")
 	out, err := test.CombinedOutput()
 	require.NoError(t, err, string(out))
+
+	// A column that came a moment ago, and one that the role may not read any longer:
+	// the check says so, and a page that was made before is told why it has no rows.
+	clickhouse.Must(t, "ALTER TABLE flights ADD COLUMN gate String DEFAULT ''")
+	require.Contains(t, codegen(false, append(fromServer, "--check")...), `\"gate\"`)
+	policies := func(denied string) {
+		server.WriteFile(t, "policies.json", `{"default_role":"viewer","tables":{"flights":{"viewer":{"select":{"deny_columns":["secret"`+denied+`]},"insert":{}}}}}`)
+		require.Equal(t, 200, server.Ops(t, "POST", "/v1/ops/settings/reload", "").Status)
+	}
+	policies("")
+	page := harness.StartProcess(t, dir, nil, "node", "--input-type=module", "-e", `
+import { WaveHouse } from "`+filepath.Join(sdk, "dist/esm/index.js")+`";
+const wh = new WaveHouse({ url: "`+server.URL+`" });
+for await (const { status, error } of wh.live(wh.from("flights").select("id", "delay"), { refreshMs: 10 })) console.log(status, error?.code);
+`)
+	says := func(text string) func() error {
+		return func() error {
+			if !strings.Contains(page.Output(), text) {
+				return fmt.Errorf("no %q in %q", text, page.Output())
+			}
+			return nil
+		}
+	}
+	harness.Eventually(t, time.Minute, says("live"))
+	codegen(true, fromServer...)
+	policies(`,"delay"`)
+	require.Equal(t, 200, server.Ingest(t, "flights", `{"id":"4b1e9d2c-6c1f-4f0e-8f43-0b1f5c8d2a11",
+		"origin":"FRA","bytes":1,"share":0.5,"price":1,"at":"2026-01-01T00:00:00Z","state":"on","tags":[],"extra":{},"place":{"lat":1,"lon":2},"secret":""}`).Status)
+	harness.Eventually(t, time.Minute, says("closed query.column_not_allowed"))
+	require.Contains(t, codegen(false, append(fromServer, "--check")...), `\"delay\"`)
+	codegen(true, fromServer...)
+	text, err := os.ReadFile(types)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `"delay": `)
 }

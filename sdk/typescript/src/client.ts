@@ -1,6 +1,6 @@
 import { Batcher, type BatcherOptions } from "./batcher.js";
 import { QueryBuilder } from "./builder.js";
-import type { DocumentOver, QueryDocument, ResultOf } from "./document.js";
+import type { Checked, DocumentOver, QueryDocument, ResultOf } from "./document.js";
 import type { InsertOptions, InsertResult } from "./insert.js";
 import type { LiveOptions, LiveSource } from "./live.js";
 import { Engines, LiveQuery } from "./livequery.js";
@@ -48,8 +48,13 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
     return new Batcher(this.#transport, table, options);
   }
 
-  /** Begins a query that is put together step by step. */
-  from<T extends TableName<DB>>(table: T): QueryBuilder<RowOf<DB, T>, unknown> {
+  /** Begins a query that is put together step by step, from a document on where there is one: its pages, its totals, its formats. */
+  from<T extends TableName<DB>>(table: T): QueryBuilder<RowOf<DB, T>, unknown>;
+  from<T extends TableName<DB>, const D extends DocumentOver<RowOf<DB, T>>>(
+    table: T,
+    document: D & Checked<RowOf<DB, T>, D>,
+  ): QueryBuilder<RowOf<DB, T>, ResultOf<RowOf<DB, T>, D>>;
+  from(table: string, document: QueryDocument = {}): QueryBuilder<any, any> {
     return new QueryBuilder(
       {
         run: (t, document, options) => this.#queries.rows(t, document, options),
@@ -59,7 +64,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
         lines: (t, document, options) => this.#lines(t, document, options),
       },
       table,
-      {},
+      document,
     );
   }
 
@@ -67,7 +72,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
   query<R>(table: TableName<DB>, document: unknown extends R ? never : QueryDocument, options?: QueryOptions): Promise<R[]>;
   query<T extends TableName<DB>, const D extends DocumentOver<RowOf<DB, T>>>(
     table: T,
-    document: D,
+    document: D & Checked<RowOf<DB, T>, D>,
     options?: QueryOptions,
   ): Promise<ResultOf<RowOf<DB, T>, D>[]>;
   query(table: string, document: QueryDocument, options: QueryOptions = {}): Promise<unknown[]> {
@@ -78,7 +83,7 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
   snapshot<R>(table: TableName<DB>, document: unknown extends R ? never : QueryDocument, options?: QueryOptions): Promise<Snapshot<R>>;
   snapshot<T extends TableName<DB>, const D extends DocumentOver<RowOf<DB, T>>>(
     table: T,
-    document: D,
+    document: D & Checked<RowOf<DB, T>, D>,
     options?: QueryOptions,
   ): Promise<Snapshot<ResultOf<RowOf<DB, T>, D>>>;
   snapshot(table: string, document: QueryDocument, options: QueryOptions = {}): Promise<Snapshot<unknown>> {
@@ -120,7 +125,11 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
    * Subscribers of equal queries, other tabs included, share one connection.
    */
   live<R, S>(query: QueryBuilder<R, S>, options?: LiveOptions): LiveQuery<Shown<S>>;
-  live<T = Row>(query: { table: TableName<DB>; document: QueryDocument }, options?: LiveOptions): LiveQuery<T>;
+  live<R>(query: { table: TableName<DB>; document: unknown extends R ? never : QueryDocument }, options?: LiveOptions): LiveQuery<R>;
+  live<T extends TableName<DB>, const D extends DocumentOver<RowOf<DB, T>>>(
+    query: { table: T; document: D & Checked<RowOf<DB, T>, D> },
+    options?: LiveOptions,
+  ): LiveQuery<ResultOf<RowOf<DB, T>, D>>;
   live({ table, document }: { table: string; document: QueryDocument }, options: LiveOptions = {}): LiveQuery<unknown> {
     const source: LiveSource = {
       snapshot: (t, d, o) => this.#queries.snapshot(t, d, o),

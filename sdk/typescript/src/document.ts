@@ -1,4 +1,4 @@
-import type { Comparable, ReferenceOf, Row, Shown, Within } from "./schema.js";
+import type { ColumnOf, Comparable, ReferenceOf, Row, Shown, Within } from "./schema.js";
 
 export type FilterOp =
   | "eq"
@@ -223,3 +223,9 @@ export type TotalsOf<S> = { [K in keyof S]: S[K] | null };
 
 /** A document whose columns, and parts of columns, are those of R. */
 export type DocumentOver<R> = QueryDocument<ReferenceOf<R>>;
+
+/** What a document D over rows R must be beside that, where it is written out: with no other keys, and ordered by columns and outputs. */
+export type Checked<R, D> = {} extends D ? unknown : { [K in Exclude<keyof D, keyof QueryDocument>]: never } & {
+  order_by?: readonly { column: ReferenceOf<R> | ColumnOf<ResultOf<R, D>>; dir?: "asc" | "desc" }[];
+  group_by?: readonly (ReferenceOf<R> | ColumnOf<ResultOf<R, D>>)[];
+};

@@ -1,6 +1,7 @@
 import type { QueryDocument } from "./document.js";
 import { WaveHouseError } from "./errors.js";
-import type { Snapshot } from "./query.js";
+import type { AnswerMeta } from "./meta.js";
+import type { QueryOptions, Snapshot } from "./query.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
 import { viewOf, type View } from "./view.js";
 
@@ -19,6 +20,8 @@ export type LiveStatus = "connecting" | "live" | "reconnecting" | "stale" | "clo
 export interface LiveState<T> {
   readonly status: LiveStatus;
   readonly rows: readonly T[];
+  /** What the server said of the last answer, to which the stream's rows were added. */
+  readonly meta?: AnswerMeta;
   /** Why the query ended, or why it could not be asked again just now. */
   readonly error?: WaveHouseError;
 }
@@ -34,7 +37,7 @@ export interface LiveOptions {
 
 /** What a live query needs of a client. */
 export interface LiveSource {
-  snapshot(table: string, document: QueryDocument, options: { signal: AbortSignal }): Promise<Snapshot<Values>>;
+  snapshot(table: string, document: QueryDocument, options: QueryOptions & { signal: AbortSignal }): Promise<Snapshot<Values>>;
   stream(table: string, options: StreamOptions): AsyncIterable<StreamEvent<Values>>;
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** Who is calling, and where; undefined when that cannot be told. */
@@ -60,9 +63,10 @@ export async function run(
 ): Promise<void> {
   const refreshMs = options.refreshMs ?? 1000;
   const keys = typeof options.key === "string" ? [options.key] : options.key;
+  let { meta } = state;
   const tell = (status: LiveStatus, rows = state.rows, error?: WaveHouseError) => {
     if (!signal.aborted) {
-      state = { status, rows, ...(error && { error }) };
+      state = { status, rows, ...(meta && { meta }), ...(error && { error }) };
       changed(state);
     }
   };
@@ -72,7 +76,7 @@ export async function run(
     const stop = () => turn.abort();
     signal.addEventListener("abort", stop, { once: true });
     try {
-      const answer = await source.snapshot(table, document, { signal });
+      const answer = await source.snapshot(table, document, { signal, onMeta: (said) => (meta = said) });
       failures = 0;
       // Rows of an overlap can be told apart by their keys alone.
       overlaps = answer.exact || keys ? 0 : overlaps + 1;

@@ -13,7 +13,7 @@ import {
 
 import type { QueryDocument } from "./document.js";
 import type { AnyDatabase, DatabaseTypes, InsertOf, TableName } from "./schema.js";
-import type { InsertOptions, InsertResult, LiveOptions, LiveState, LiveStatus, WaveHouse, WaveHouseError } from "./index.js";
+import type { AnswerMeta, InsertOptions, InsertResult, LiveOptions, LiveQuery, LiveState, LiveStatus, WaveHouse, WaveHouseError } from "./index.js";
 
 type Client = WaveHouse<DatabaseTypes>;
 
@@ -45,6 +45,8 @@ export interface QueryState<T> {
   rows: readonly T[] | undefined;
   loading: boolean;
   error: WaveHouseError | undefined;
+  /** What the server says of the rows: whether they were cached or cut, and to who may know it, what they cost. */
+  meta: AnswerMeta | undefined;
   /** Asks again. */
   refetch(): void;
 }
@@ -54,7 +56,7 @@ export function useQuery<Q extends AnyQuery>(query: Q | null | undefined): Query
   const client = useWaveHouse();
   const name = named(query);
   const [turn, setTurn] = useState(0);
-  const [state, setState] = useState<{ of?: string; rows?: readonly Rows<Q>[]; error?: WaveHouseError }>({});
+  const [state, setState] = useState<{ of?: string; rows?: readonly Rows<Q>[]; meta?: AnswerMeta; error?: WaveHouseError }>({});
   const current = useRef(query);
   current.current = query;
   useEffect(() => {
@@ -64,14 +66,15 @@ export function useQuery<Q extends AnyQuery>(query: Q | null | undefined): Query
     }
     const abort = new AbortController();
     const of = `${turn} ${name}`;
-    (client.query(asked.table, asked.document, { signal: abort.signal }) as Promise<Rows<Q>[]>).then(
-      (rows) => !abort.signal.aborted && setState({ of, rows }),
-      (error: WaveHouseError) => !abort.signal.aborted && setState(({ rows }) => ({ of, error, ...(rows && { rows }) })),
+    let meta: AnswerMeta = { cached: false, timing: {} };
+    (client.query(asked.table, asked.document, { signal: abort.signal, onMeta: (said) => (meta = said) }) as Promise<Rows<Q>[]>).then(
+      (rows) => !abort.signal.aborted && setState({ of, rows, meta }),
+      (error: WaveHouseError) => !abort.signal.aborted && setState((before) => ({ ...before, of, error })),
     );
     return () => abort.abort();
   }, [client, name, turn]);
   const refetch = useCallback(() => setTurn((n) => n + 1), []);
-  return { rows: state.rows, loading: !!name && state.of !== `${turn} ${name}`, error: state.error, refetch };
+  return { rows: state.rows, loading: !!name && state.of !== `${turn} ${name}`, error: state.error, meta: state.meta, refetch };
 }
 
 const waiting: LiveState<never> = { status: "connecting", rows: [] };
@@ -83,7 +86,7 @@ export function useLive<Q extends AnyQuery>(query: Q | null | undefined, options
   const name = named(query);
   const { key, refreshMs, tabs, suspense } = options;
   const live = useMemo(
-    () => (query ? client.live<Rows<Q>>(query, { key, refreshMs, tabs }) : undefined),
+    () => (query ? (client.live(query, { key, refreshMs, tabs }) as LiveQuery<unknown> as LiveQuery<Rows<Q>>) : undefined),
     // The name stands for the query.
     [client, name, String(key), refreshMs, tabs],
   );

@@ -23,6 +23,8 @@ interface Case {
     succeeded?: number;
     failures?: { index: number; code: string; column: string }[];
     keys?: string[];
+    cursors?: string[];
+    truncated?: string[];
     accept?: string[];
     text?: string;
     resumed?: string[];
@@ -53,7 +55,7 @@ const rest = (whole: string): Answer => (response, request) => {
 
 async function outcome(c: Case, stub: Stub, clock: FakeClock) {
   const client = new WaveHouse({ url: stub.url, clock });
-  const seen: { rows?: string[]; text?: string; gaps?: number; result?: InsertResult; error?: WaveHouseError } = {};
+  const seen: { rows?: string[]; text?: string; truncated: string[]; gaps?: number; result?: InsertResult; error?: WaveHouseError } = { truncated: [] };
   try {
     switch (c.call) {
       case "query":
@@ -77,6 +79,7 @@ async function outcome(c: Case, stub: Stub, clock: FakeClock) {
         seen.rows = [];
         for await (const page of client.from("t").select("n").orderBy("n").limit(2).pages()) {
           seen.rows.push(...page.rows.map(({ n }) => String(n)));
+          seen.truncated.push(page.truncated ?? "");
         }
         break;
       case "pipe":
@@ -129,6 +132,9 @@ async function check(c: Case, name: string, answers: Answer[]): Promise<void> {
     if (c.document) {
       assert.deepEqual(JSON.parse(stub.received[0]?.body ?? ""), c.document, name);
     }
+    const cursors = () => stub.received.map(({ body }) => (JSON.parse(body) as QueryDocument).cursor);
+    assert.deepEqual(c.expect.cursors, c.expect.cursors && cursors(), name);
+    assert.deepEqual(c.expect.truncated, c.expect.truncated && seen.truncated, name);
     const headers = (key: string) => stub.received.map((r) => r.headers[key] ?? "");
     assert.deepEqual(keys ?? headers("idempotency-key"), headers("idempotency-key"), name);
     assert.deepEqual(resumed ?? headers("last-event-id"), headers("last-event-id"), name);

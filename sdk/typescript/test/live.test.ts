@@ -41,7 +41,7 @@ async function serve(t: TestContext, answer: (asked: number) => Values[], more: 
     },
     watch<T = Values>(document: QueryDocument, options: LiveOptions = {}) {
       const states: LiveState<T>[] = [];
-      const query = client.live<T>({ table: "t", document }, { refreshMs: 5, ...options });
+      const query = client.live<T>({ table: "t", document: document as never }, { refreshMs: 5, ...options });
       const leave = query.subscribe((state) => states.push(state));
       t.after(leave);
       return { states, query, leave, last: () => query.state };

@@ -66,6 +66,18 @@ function server(rows: (asked: number, sent: Record<string, unknown>) => Answer):
 
 const at = { "X-Stream-Position": "p", "X-Stream-Join": "exact" };
 
+test("the hooks say what the server says of their answers", async (t) => {
+  const s = server((asked) => json(200, [{ n: asked }], { ...at, "X-Cache": "HIT", "X-Result-Truncated": "limit", "X-Rows-Read": "7" }));
+  const stub = await Stub.start(s.answer);
+  t.after(() => stub[Symbol.asyncDispose]());
+  function Show(): ReactNode {
+    const query = useWaveHouse().from("t").select("n").limit(1);
+    return [useQuery(query), useLive(query)].map(({ meta }) => `${meta?.cached} ${meta?.truncated} ${meta?.rowsRead}`).join(", ");
+  }
+  const app = await mount(t, new WaveHouse({ url: stub.url }), h(Show));
+  await until(() => app.text() === "true limit 7, true limit 7");
+});
+
 test("a query is asked once for equal documents, again when it changes, and on demand", async (t) => {
   const s = server((asked, sent) => json(200, [{ n: asked, limit: sent["limit"] }]));
   const stub = await Stub.start(s.answer);

@@ -26,7 +26,7 @@ test("a live query is a store for Svelte and a ref for Vue, over one connection"
       response.write(": connected\n\n");
       return;
     }
-    json(200, [{ n: 1 }], { "X-Stream-Position": "p", "X-Stream-Join": "exact" })(response, request);
+    json(200, [{ n: 1 }], { "X-Stream-Position": "p", "X-Stream-Join": "exact", "X-Rows-Read": "7" })(response, request);
   });
   t.after(() => stub[Symbol.asyncDispose]());
   const client = new WaveHouse({ url: stub.url });
@@ -38,6 +38,7 @@ test("a live query is a store for Svelte and a ref for Vue, over one connection"
   const ref = scope.run(() => liveRef(live()));
   await until(() => ref?.value.status === "live" && states.at(-1)?.status === "live");
   assert.deepEqual(ref?.value.rows, [{ n: 1 }]);
+  assert.deepEqual([ref?.value.meta?.rowsRead, states.at(-1)?.meta?.rowsRead], [7, 7]);
   assert.equal(streams, 1);
   leave();
   scope.stop();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { and, anyLast, argMax, argMin, avg, count, countDistinct, groupArray, groupUniqArray, max, median, min, not, on, or, quantiles, ratio, sum, topK, WaveHouse, WaveHouseError, type LiveState } from "@wavehouse/sdk";
+import { and, anyLast, argMax, argMin, avg, count, countDistinct, groupArray, groupUniqArray, histogram, max, median, min, not, on, or, quantiles, ratio, sum, topK, WaveHouse, WaveHouseError, type LiveState, type QueryDocument } from "@wavehouse/sdk";
 import { WaveHouseOps } from "@wavehouse/sdk/ops";
 import { FakeWaveHouse } from "@wavehouse/sdk/testing";
 
@@ -28,8 +28,9 @@ test("the double answers queries as a server does", async () => {
     await client.from("t").select(count()).timeBucket("at", "5m", "t").timeRange("at", "2026-03-24T00:00:00Z", "2026-03-25T00:00:00Z").orderBy("t"),
     [{ t: "2026-03-24T12:00:00Z", count: 2 }, { t: "2026-03-24T12:05:00Z", count: 1 }],
   );
-  assert.deepEqual(await client.from("t").select("page").orderBy("page", "desc").limit(1).offset(1), [{ page: "b" }]);
-  assert.deepEqual(await client.from("t").select(median("n"), quantiles("n", [0])).where("n", "lt", 5).where("page", "is_not_null"), [{ median_n: 4, quantiles_n: [1] }]);
+  assert.deepEqual(await client.from("t").select("page").orderBy("page", "desc").limit(1), [{ page: "b" }]);
+  assert.deepEqual(await client.from("t").select("page").orderBy("page", "desc").offset(3), [{ page: null }]);
+  assert.deepEqual(await client.from("t").select(median("n"), quantiles("n", [0])).where("n", "lt", 5).where("page", "is_not_null"), [{ median_n: 2.5, quantiles_n: [1] }]);
   assert.deepEqual(await client.from("t").select("page").where("page", "like", "_%").where("page", "neq", "b").where("n", "gte", 2), [{ page: "a" }]);
   assert.deepEqual(await client.query("none", { aggregations: [{ fn: "count" }] }), [{ count: 0 }]);
   assert.deepEqual(
@@ -55,7 +56,90 @@ test("the double answers queries as a server does", async () => {
     lines.push(row);
   }
   assert.deepEqual(lines, [{ page: "b" }]);
-  await assert.rejects(client.query("t", { aggregations: [{ fn: "nope" }] }), /knows no aggregation nope/);
+});
+
+test("the double tells numbers, times and patterns as a server does", async () => {
+  const { fake, client } = double();
+  fake.insert("t", [
+    { n: 1, price: "12.50", at: "2026-03-24T12:00:00Z", s: "50%" }, { n: 2, price: "7.5", at: "2026-03-24 13:00:00.500", s: "501" }, { n: 4, price: null, at: null, s: "" },
+  ]);
+  for (const [filter, ns] of [
+    [on("price", "gt", 8), [1]], [on("n", "lt", "10"), [1, 2, 4]], [on("at", "eq", "2026-03-24T13:00:00+01:00"), [1]], [on("at", "gt", "2026-03-24T14:00:00+01:00"), [2]],
+    [on("s", "like", "50\\%"), [1]], [on("s", "like", "50_"), [1, 2]], [on("n", "in", ["2", 4]), [2, 4]],
+  ] as const) {
+    assert.deepEqual((await client.from("t").select("n").where(filter).orderBy("n")).map(({ n }) => n), ns, JSON.stringify(filter));
+  }
+  assert.deepEqual(await client.from("t").select("n").timeRange("at", "2026-03-24", 1774357200), [{ n: 1 }]);
+  assert.deepEqual(await client.from("t").select("n").timeRange("at", "today", "tomorrow"), []);
+  assert.deepEqual((await client.from("t").select("n").orderBy("at", "desc")).map(({ n }) => n), [2, 1, 4], "null is last in either direction");
+  assert.deepEqual(await client.query("t", { aggregations: [{ fn: "var_pop", column: "n" }, { fn: "stddev_samp", column: "n" }], filters: [on("n", "lt", 3)] }), [{ var_pop_n: 0.25, stddev_samp_n: Math.sqrt(0.5) }]);
+  assert.deepEqual(await client.from("t").select(histogram("n", 2), histogram("price"), median("n"), ratio(min("nothing"), count())), [{
+    histogram_n: [{ lower: 1, upper: 2.75, count: 2 }, { lower: 2.75, upper: 4, count: 1 }],
+    histogram_price: [{ lower: 7.5, upper: 10, count: 1 }, { lower: 10, upper: 12.5, count: 1 }],
+    median_n: 2, ratio: null,
+  }]);
+  assert.deepEqual(await client.query("t", { columns: ["s"], group_by: ["s"], filters: [on("n", "lt", 2)] }), [{ s: "50%" }]);
+});
+
+test("the double has pages, each row in one of them", async () => {
+  const { fake, client } = double();
+  fake.insert("t", [3, 1, 2, 5, 4].map((n) => ({ n })));
+  const found: unknown[] = [];
+  for await (const { rows, truncated } of client.from("t", { columns: ["n"], order_by: [{ column: "n" }], limit: 2 }).pages()) {
+    found.push([truncated, ...rows.map(({ n }) => n)]);
+    fake.insert("t", { n: 0 });
+  }
+  assert.deepEqual(found, [["limit", 1, 2], ["limit", 3, 4], [undefined, 5]]);
+  await assert.rejects(client.from("t").select("n").pages().next(), { code: "query.invalid" });
+  await assert.rejects(client.from("t").select("n").orderBy("n").pages().next().then(() => client.query("t", { columns: ["n"], order_by: [{ column: "n" }], cursor: '["page",1,1,"x"]' })), { code: "query.cursor_invalid" });
+});
+
+test("what the double cannot answer as a server would, it refuses", async () => {
+  const { fake, client } = double();
+  fake.insert("t", { n: 1, s: "x", at: "2026-03-24T12:00:00Z", attrs: { plan: "pro" } });
+  const bucket = { column: "at", every: "1d" };
+  const refused: [QueryDocument, string][] = [
+    [{ aggregations: [{ fn: "nope", column: "n" }] }, "double.unsupported"],
+    [{ columns: ["attrs.plan"] }, "double.unsupported"],
+    [{ columns: ["n"], filters: [on("attrs.plan", "eq", "pro")] }, "double.unsupported"],
+    [{ columns: ["n"], int64: "string" }, "double.unsupported"],
+    [{ aggregations: [{ fn: "count" }], time_range: { column: "at", since: "7d" }, compare: "previous" }, "double.unsupported"],
+    [{ aggregations: [{ fn: "count" }], time_bucket: { ...bucket, fill: true } }, "double.unsupported"],
+    [{ aggregations: [{ fn: "count" }], time_bucket: { ...bucket, time_zone: "Europe/Berlin" } }, "double.unsupported"],
+    [{ aggregations: [{ fn: "count" }], time_bucket: { column: "at", every: "1mo" } }, "double.unsupported"],
+    [{ columns: ["n"], time_range: { column: "at", since: "-1mo" } }, "double.unsupported"],
+    [{ columns: ["n"], time_range: { column: "s", since: "1d" } }, "double.unsupported"],
+    [{}, "query.invalid"],
+    [{ columns: ["n"], gruop_by: ["n"] } as QueryDocument, "query.invalid"],
+    [{ columns: ["n"], filters: [{ column: "n", op: "is" as "eq", value: 1 }] }, "query.invalid"],
+    [{ columns: ["n"], filters: [on("n", "eq", null)] }, "query.invalid"],
+    [{ columns: ["n"], filters: [on("n", "gt", "ten")] }, "query.invalid"],
+    [{ aggregations: [{ fn: "sum", column: "s" }] }, "query.invalid"],
+    [{ aggregations: [{ fn: "sum" }] }, "query.invalid"],
+    [{ aggregations: [{ fn: "count" }], totals: true }, "query.invalid"],
+    [{ columns: ["s"], aggregations: [{ fn: "count" }], group_by: ["s"], having: [on("n", "gt", 0)] }, "query.invalid"],
+    [{ columns: ["n"], having: [on("n", "gt", 0)] }, "query.invalid"],
+    [{ columns: ["s"], distinct: true, aggregations: [{ fn: "count" }], group_by: ["s"] }, "query.invalid"],
+    [{ columns: ["n"], limit: 20_000 }, "query.invalid"],
+    [{ columns: ["n"], aggregations: [{ fn: "count" }] }, "clickhouse.rejected"],
+  ];
+  for (const [document, code] of refused) {
+    await assert.rejects(client.query("t", document as object), { code }, JSON.stringify(document));
+  }
+  await assert.rejects(client.from("t").select("n").csv(), { code: "double.unsupported" });
+  assert.equal(fake.asked.length, refused.length + 1, "none is repeated");
+});
+
+test("the double replays a stream from a time on", async () => {
+  const { fake, client } = double();
+  fake.insert("t", [{ n: 1 }, { n: 2 }]);
+  const seen: unknown[] = [];
+  for await (const event of client.stream("t", { since: new Date(0) })) {
+    if (event.type === "row" && seen.push(event.row["n"]) === 2) {
+      break;
+    }
+  }
+  assert.deepEqual(seen, [1, 2]);
 });
 
 test("the double fails when told to, and a repeated key stores once", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { and, argMax, avg, count, histogram, max, not, on, or, ratio, sum, topK, type Bin, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
+import { and, argMax, avg, count, histogram, max, not, on, or, ratio, sum, topK, type Bin, type LiveQuery, type Page, WaveHouse, type QueryDocument, type StreamEvent } from "@wavehouse/sdk";
 
 import { json, Stub } from "./stub.js";
 
@@ -139,6 +139,18 @@ test("what a document selects is what its rows hold", async (t) => {
   // @ts-expect-error an element of the array is asked for
   wh.from("flights").where("tags", "contains", 1);
 
+  // A document is typed by what it selects, wherever it goes.
+  const counted = wh.from("flights", {
+    columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], group_by: ["origin"], order_by: [{ column: "n", dir: "desc" }, { column: "tags[1]" }],
+  });
+  type Counted = { origin: string; n: number };
+  same<Awaited<typeof counted>, Counted[]>(true);
+  same<ReturnType<typeof counted.pages>, AsyncGenerator<Page<Counted>, void, undefined>>(true);
+  const followed = () => wh.live({ table: "flights", document: { columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], group_by: ["origin"] } });
+  same<ReturnType<typeof followed>, LiveQuery<Counted>>(true);
+  const shared: QueryDocument<"origin"> = { columns: ["origin"], order_by: [{ column: "origin" }] };
+  await wh.query("flights", shared);
+
   // A builder leaves what it was made from as it is.
   const base = wh.from("clicks").select("page");
   base.limit(1);
@@ -177,6 +189,26 @@ export function refused(wh: WaveHouse<Database>): unknown[] {
     wh.query("flights", { columns: ["orign"] }),
     // @ts-expect-error: no such column in a filter
     wh.query("flights", { columns: ["origin"], filters: [{ column: "dely", op: "eq", value: 1 }] }),
+    // @ts-expect-error: no such key
+    wh.query("flights", { columns: ["origin"], gruop_by: ["origin"] }),
+    // @ts-expect-error: neither a column nor an output
+    wh.query("flights", { columns: ["origin"], order_by: [{ column: "orign" }] }),
+    // @ts-expect-error: nothing that can be grouped by
+    wh.query("flights", { aggregations: [{ fn: "count" }], group_by: ["orign"] }),
+    // @ts-expect-error: no such column
+    wh.from("flights", { columns: ["orign"] }),
+    // @ts-expect-error: no such column in a live query
+    wh.live({ table: "flights", document: { columns: ["orign"] } }),
+    // @ts-expect-error: no such column in a range
+    wh.from("flights").timeRange("att", "1d"),
+    // @ts-expect-error: no such column in a bucket
+    wh.from("flights").timeBucket("att", "1d"),
+    // @ts-expect-error: no such format
+    wh.export("flights", { columns: ["origin"] }, "xml"),
+    // @ts-expect-error: no such table in a stream
+    wh.stream("flihgts"),
+    // @ts-expect-error: a batcher takes the table's rows
+    wh.batcher("clicks").add({ pgae: "/" }),
     // @ts-expect-error: a column is missing
     wh.insert("flights", { at: "2026-01-01" }),
     // @ts-expect-error: a wrong type
