@@ -94,14 +94,33 @@ func (o *codegenOptions) run(ctx context.Context, t *terminal, render func(codeg
 		_, err = io.WriteString(t.out, text)
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(o.out), 0o750); err != nil {
-		return fmt.Errorf("write the types: %w", err)
-	}
-	if err := os.WriteFile(o.out, []byte(text), 0o600); err != nil {
+	if err := writeSource(o.out, []byte(text)); err != nil {
 		return fmt.Errorf("write the types: %w", err)
 	}
 	_, _ = fmt.Fprintf(t.err, "%s: %d tables, %d pipes\n", o.out, len(shape.Tables), len(shape.Pipes))
 	return nil
+}
+
+// writeSource writes a file that others read, as the umask allows, beside the one that
+// it then replaces: a compiler sees the old types or the new. What is no plain file,
+// such as a link or /dev/stdout, is written through.
+func writeSource(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // sources are no secrets
+		return err
+	}
+	const mode = 0o644
+	if at, err := os.Lstat(file); err == nil && !at.Mode().IsRegular() {
+		return os.WriteFile(file, text, mode) //nolint:gosec // sources are no secrets
+	}
+	next := filepath.Join(filepath.Dir(file), fmt.Sprintf(".%s.%d", filepath.Base(file), os.Getpid()))
+	err := os.WriteFile(next, text, mode) //nolint:gosec // sources are no secrets
+	if err == nil {
+		err = os.Rename(next, file)
+	}
+	if err != nil {
+		_ = os.Remove(next) // whole or not at all
+	}
+	return err
 }
 
 func (o *codegenOptions) compare(t *terminal, want string) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -46,6 +47,7 @@ type Batcher[R any] struct {
 	waiting []*parcel[R]
 	bytes   int
 	closed  bool
+	failure error         // of the last attempt; nil after one that was answered
 	idle    chan struct{} // closed when nothing waits
 }
 
@@ -114,7 +116,8 @@ func (b *Batcher[R]) Add(row R) error {
 	return nil
 }
 
-// Flush sends what waits, and returns when nothing does or ctx ends.
+// Flush sends what waits, and returns when nothing does or ctx ends: then the error
+// says how many rows wait, and wraps why ctx ended and why the last attempt failed.
 func (b *Batcher[R]) Flush(ctx context.Context) error {
 	b.mu.Lock()
 	b.seal()
@@ -125,12 +128,16 @@ func (b *Batcher[R]) Flush(ctx context.Context) error {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.unsent(context.Cause(ctx))
 	}
 }
 
 // Close takes no more rows, sends what waits until ctx ends, and returns the rows
 // that were not sent: whether those of a request under way were stored is not known.
+// The error is nil when there are none; else it wraps why ctx ended and, as an *Error,
+// why the last attempt failed.
 func (b *Batcher[R]) Close(ctx context.Context) (unsent []R, err error) {
 	b.mu.Lock()
 	b.closed = true
@@ -143,7 +150,37 @@ func (b *Batcher[R]) Close(ctx context.Context) (unsent []R, err error) {
 	for _, p := range b.waiting {
 		unsent = append(unsent, p.rows...)
 	}
-	return unsent, err
+	if err == nil || len(unsent) == 0 {
+		return nil, nil
+	}
+	// What the request under way came to is known only now.
+	return unsent, b.unsent(context.Cause(ctx))
+}
+
+// unsent is the error of a wait that ended before the rows were sent. mu is held.
+func (b *Batcher[R]) unsent(why error) error {
+	rows := len(b.open.rows)
+	for _, p := range b.waiting {
+		rows += len(p.rows)
+	}
+	if b.failure == nil {
+		return fmt.Errorf("wavehouse: %d rows of table %q were not sent: %w", rows, b.table, why)
+	}
+	return fmt.Errorf("wavehouse: %d rows of table %q were not sent: %w; the last attempt: %w", rows, b.table, why, b.failure)
+}
+
+// failed keeps why an attempt failed: of a call that was given up while it waited to
+// be repeated, what it had met before.
+func (b *Batcher[R]) failed(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var call, before *Error
+	switch {
+	case errors.As(err, &call) && call.Code == CodeAborted && errors.As(call.cause, &before):
+		b.failure = before
+	case b.failure == nil || b.ctx.Err() == nil:
+		b.failure = err
+	}
 }
 
 // seal closes the open batch. mu is held.
@@ -181,10 +218,12 @@ func (b *Batcher[R]) run() {
 			continue
 		}
 		result, err := Insert(b.ctx, b.client, b.table, p.rows, IdempotencyKey(p.key))
-		if b.ctx.Err() != nil {
+		if b.ctx.Err() != nil && err != nil {
+			b.failed(err)
 			return
 		}
 		if failure, again := b.again(p, err); again {
+			b.failed(err)
 			wait := max(failure.RetryAfter, backoff(min(failures+1, 7), 0))
 			failures++
 			b.client.logger.Debug("a batch waits", "table", b.table, "rows", len(p.rows), "wait", wait, "error", err)
@@ -229,7 +268,7 @@ func (b *Batcher[R]) again(p *parcel[R], err error) (*Error, bool) {
 // taken.
 func (b *Batcher[R]) settle(p *parcel[R], result InsertResult, err error) {
 	b.mu.Lock()
-	b.waiting = b.waiting[1:]
+	b.waiting, b.failure = b.waiting[1:], nil
 	if b.bytes -= p.bytes; b.bytes == 0 {
 		close(b.idle)
 	}

@@ -134,7 +134,7 @@ func (c *Client) do(ctx context.Context, q call) ([]byte, http.Header, error) {
 		wait := backoff(attempt, err.RetryAfter)
 		c.logger.DebugContext(ctx, "repeating a request", "path", q.path, "attempt", attempt, "wait", wait, "error", err)
 		if gone := c.sleep(ctx, wait); gone != nil {
-			return nil, nil, &Error{Code: CodeAborted, Message: "the call was aborted", cause: gone}
+			return nil, nil, &Error{Code: CodeAborted, Message: "the call was aborted before it was repeated: " + err.Message, cause: errors.Join(gone, err)}
 		}
 	}
 }

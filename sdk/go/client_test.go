@@ -419,24 +419,52 @@ func TestABatchIsRepeatedUnderItsKeyUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-func TestClosingSaysWhatWasNotSent(t *testing.T) {
-	s := serve(t, refuse(503, "queue.full", true))
-	c, err := New(s.URL, WithRetries(0))
-	if err != nil {
-		t.Fatal(err)
+func TestClosingSaysWhatWasNotSentAndWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		retries int
+		after   string
+	}{
+		"while the batcher waits to try again": {retries: 0},
+		"while the client waits to repeat":     {retries: 1},
+		"while the server asks for a pause":    {retries: 1, after: "3600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cl, _ := client(t, serve(t, refuse(503, "queue.full", true, "Retry-After", c.after)), WithRetries(c.retries))
+			cl.sleep = func(waiting context.Context, _ time.Duration) error {
+				cancel()
+				<-waiting.Done()
+				return waiting.Err()
+			}
+			b := NewBatcher(cl, "t", BatcherOptions[row]{MaxQueueBytes: 20, MaxAge: time.Millisecond})
+			_ = b.Add(row{1})
+			_ = b.Add(row{2})
+			if err := b.Add(row{3}); !errors.Is(err, ErrQueueFull) {
+				t.Fatal(err)
+			}
+			unsent, err := b.Close(ctx)
+			if len(unsent) != 2 || !errors.Is(err, context.Canceled) {
+				t.Fatal(unsent, err)
+			}
+			equal(t, codeOf(t, err).Code, "queue.full")
+			equal(t, err.Error(), `wavehouse: 2 rows of table "t" were not sent: context canceled; the last attempt: wavehouse: failed: queue.full (queue.full)`)
+		})
 	}
-	b := NewBatcher(c, "t", BatcherOptions[row]{MaxQueueBytes: 20, MaxAge: time.Millisecond})
+}
+
+func TestClosingBeforeAnAnswerSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, _ := client(t, serve(t, func(_ http.ResponseWriter, r *http.Request, _ string) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	b := NewBatcher(c, "t", BatcherOptions[row]{})
 	_ = b.Add(row{1})
-	_ = b.Add(row{2})
-	if err := b.Add(row{3}); !errors.Is(err, ErrQueueFull) {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	unsent, err := b.Close(ctx)
-	if len(unsent) != 2 || !errors.Is(err, context.DeadlineExceeded) {
+	if len(unsent) != 1 || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "1 rows") {
 		t.Fatal(unsent, err)
 	}
+	equal(t, codeOf(t, err).Code, CodeAborted)
 	if codeOf(t, NewBatcher(c, "t", BatcherOptions[any]{}).Add(func() {})).Code != CodeInvalidRow {
 		t.Fatal("a function has no JSON form")
 	}
