@@ -41,8 +41,8 @@ export class Expression<F extends string, C extends string, N extends string, U 
   }
 
   /** The same over the rows that meet one more condition. */
-  where<const D extends string>(column: D, op: FilterOp, value?: unknown): Expression<F, C, N, U | D> {
-    return this.filter({ column, op, ...(value !== undefined && { value }) });
+  where<const D extends string, const O extends FilterOp>(column: D, op: O, ...value: FilterValue<unknown, O>): Expression<F, C, N, U | D> {
+    return this.filter(on(column, op, ...value));
   }
 
   /** The same over the rows that meet more conditions, as a document has them. */

@@ -9,7 +9,7 @@ import { pipe, type PipeOptions } from "./pipe.js";
 import type { ExportFormat } from "./export.js";
 import type { Page } from "./pages.js";
 import { Queries, type QueryOptions, type Snapshot } from "./query.js";
-import type { AnyDatabase, DatabaseTypes, InsertOf, PipeName, ReferenceOf, Row, RowOf, Shown, TableName } from "./schema.js";
+import type { AnyDatabase, DatabaseTypes, InsertOf, PipeName, Row, RowOf, Shown, TableName } from "./schema.js";
 import type { StreamEvent, StreamOptions } from "./stream.js";
 import { Transport } from "./transport.js";
 
@@ -91,9 +91,9 @@ export class WaveHouse<DB extends DatabaseTypes = AnyDatabase> {
   }
 
   /** The answer in another format: text for CSV, TSV and NDJSON, bytes for Arrow and Parquet. */
-  export<F extends ExportFormat, T extends TableName<DB>>(
+  export<F extends ExportFormat, T extends TableName<DB>, const D extends DocumentOver<RowOf<DB, T>>>(
     table: T,
-    document: QueryDocument<ReferenceOf<RowOf<DB, T>>>,
+    document: D & Checked<RowOf<DB, T>, D>,
     format: F,
     options: QueryOptions = {},
   ): Promise<F extends "arrow" | "parquet" ? Uint8Array : string> {

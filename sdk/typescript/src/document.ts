@@ -224,8 +224,23 @@ export type TotalsOf<S> = { [K in keyof S]: S[K] | null };
 /** A document whose columns, and parts of columns, are those of R. */
 export type DocumentOver<R> = QueryDocument<ReferenceOf<R>>;
 
-/** What a document D over rows R must be beside that, where it is written out: with no other keys, and ordered by columns and outputs. */
-export type Checked<R, D> = {} extends D ? unknown : { [K in Exclude<keyof D, keyof QueryDocument>]: never } & {
+/** What S, which may be one of several, has under a key. */
+type At<S, K> = S extends unknown ? (K extends keyof S ? S[K] : never) : never;
+
+/** What T must be to have no key, at any depth, that S does not have. */
+type Known<T, S> = [S] extends [never]
+  ? never
+  : unknown extends S
+    ? unknown
+    : T extends readonly unknown[]
+      ? { [I in keyof T]: Known<T[I], At<S, number>> }
+      : T extends object
+        ? { [K in keyof T]: Known<T[K], At<S, K>> }
+        : unknown;
+
+/** What a document D over rows R must be beside that, where it is written out: with no other keys, and grouped, kept and ordered by columns and outputs. */
+export type Checked<R, D> = {} extends D ? unknown : Known<D, QueryDocument> & {
   order_by?: readonly { column: ReferenceOf<R> | ColumnOf<ResultOf<R, D>>; dir?: "asc" | "desc" }[];
   group_by?: readonly (ReferenceOf<R> | ColumnOf<ResultOf<R, D>>)[];
+  having?: readonly Filter<ReferenceOf<R> | ColumnOf<ResultOf<R, D>>>[];
 };

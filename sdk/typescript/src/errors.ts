@@ -114,6 +114,11 @@ export class InsertError extends WaveHouseError {
     this.result = result;
     this.confirmed = confirmed;
   }
+
+  override toJSON(): Record<string, unknown> {
+    const { result, confirmed } = this;
+    return { ...super.toJSON(), result, confirmed };
+  }
 }
 
 /** Reads an error answer. The body may be anything a proxy makes up. */

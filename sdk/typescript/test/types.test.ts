@@ -148,6 +148,19 @@ test("what a document selects is what its rows hold", async (t) => {
   same<ReturnType<typeof counted.pages>, AsyncGenerator<Page<Counted>, void, undefined>>(true);
   const followed = () => wh.live({ table: "flights", document: { columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], group_by: ["origin"] } });
   same<ReturnType<typeof followed>, LiveQuery<Counted>>(true);
+  const whole = wh.from("flights", {
+    columns: ["origin"],
+    aggregations: [
+      { fn: "count", alias: "late", where: [{ or: [{ column: "delay", op: "gt", value: new Date(0) }, { not: { column: "tags[1]", op: "in", value: ["a"] } }] }] },
+      { fn: "ratio", alias: "share", scale: 100, numerator: { fn: "count", where: [{ column: "delay", op: "is_null" }] }, denominator: { fn: "count", column: "*" } },
+      { fn: "quantile", column: "delay", params: [0.5], alias: "half" },
+    ],
+    group_by: ["origin"],
+    having: [{ and: [{ column: "late", op: "gt", value: 1 }, { column: "origin", op: "starts_with", value: "F" }] }],
+    time_range: { column: "at", since: "-7d", time_zone: "UTC" },
+    int64: "exact",
+  });
+  same<Awaited<typeof whole>, { origin: string; late: number; share: number | null; half: number | null }[]>(true);
   const shared: QueryDocument<"origin"> = { columns: ["origin"], order_by: [{ column: "origin" }] };
   await wh.query("flights", shared);
 
@@ -193,6 +206,50 @@ export function refused(wh: WaveHouse<Database>): unknown[] {
     wh.query("flights", { columns: ["origin"], gruop_by: ["origin"] }),
     // @ts-expect-error: neither a column nor an output
     wh.query("flights", { columns: ["origin"], order_by: [{ column: "orign" }] }),
+    // @ts-expect-error: neither a column nor an output in a condition on groups
+    wh.query("flights", { columns: ["origin"], aggregations: [{ fn: "count", alias: "n" }], having: [{ column: "m", op: "gt", value: 1 }] }),
+    // @ts-expect-error: nor in a group of such conditions
+    wh.query("flights", { aggregations: [{ fn: "count", alias: "n" }], having: [{ or: [{ column: "n", op: "gt", value: 1 }, { not: { column: "m", op: "eq", value: 1 } }] }] }),
+    // @ts-expect-error: no such column in an aggregation of a document
+    wh.query("flights", { aggregations: [{ fn: "sum", column: "dely" }] }),
+    // @ts-expect-error: no such column to decide
+    wh.query("flights", { aggregations: [{ fn: "arg_max", column: "delay", by: "att" }] }),
+    // @ts-expect-error: no such column in the conditions of an aggregation
+    wh.query("flights", { aggregations: [{ fn: "count", where: [{ column: "dely", op: "gt", value: 1 }] }] }),
+    // @ts-expect-error: nor in a group of them
+    wh.query("flights", { aggregations: [{ fn: "count", where: [{ or: [{ column: "delay", op: "gt", value: 1 }, { not: { column: "dely", op: "eq", value: 1 } }] }] }] }),
+    // @ts-expect-error: no such column in a ratio
+    wh.query("flights", { aggregations: [{ fn: "ratio", numerator: { fn: "count", column: "dely" }, denominator: { fn: "count" } }] }),
+    // @ts-expect-error: nor in the conditions of one
+    wh.query("flights", { aggregations: [{ fn: "ratio", numerator: { fn: "count" }, denominator: { fn: "count", where: [{ column: "dely", op: "gt", value: 1 }] } }] }),
+    // @ts-expect-error: no such key of an aggregation
+    wh.query("flights", { aggregations: [{ fn: "count", aliass: "n" }] }),
+    // @ts-expect-error: no such key of the second one
+    wh.query("flights", { aggregations: [{ fn: "count" }, { fn: "sum", column: "delay", filter: [] }] }),
+    // @ts-expect-error: no such key inside of a ratio
+    wh.query("flights", { aggregations: [{ fn: "ratio", numerator: { fn: "count", wher: [] }, denominator: { fn: "count" } }] }),
+    // @ts-expect-error: no such key of a condition
+    wh.query("flights", { aggregations: [{ fn: "count", where: [{ column: "delay", op: "is_null", valu: 1 }] }] }),
+    // @ts-expect-error: no such key of a bucket
+    wh.query("flights", { columns: ["origin"], time_bucket: { column: "at", every: "1h", zone: "UTC" } }),
+    // @ts-expect-error: no such key in a live query
+    wh.live({ table: "flights", document: { aggregations: [{ fn: "count", aliass: "n" }] } }),
+    // @ts-expect-error: no such key in an export
+    wh.export("flights", { aggregations: [{ fn: "count", aliass: "n" }] }, "csv"),
+    // @ts-expect-error: no such key where a builder begins
+    wh.from("flights", { aggregations: [{ fn: "count", aliass: "n" }] }),
+    // @ts-expect-error: no such column in the second condition of an aggregation
+    wh.from("flights").select(count().where("delay", "gt", 1).where("dely", "lt", 5)),
+    // @ts-expect-error: no such column in a group of conditions of an aggregation
+    wh.from("flights").select(sum("delay").filter(or(on("delay", "gt", 1), not(on("dely", "eq", 2))))),
+    // @ts-expect-error: no such column in the divisor's conditions
+    wh.from("flights").select(ratio(count(), count().where("dely", "gt", 1))),
+    // @ts-expect-error: no such column that is divided
+    wh.from("flights").select(ratio(sum("delay"), argMax("delay", "att"))),
+    // @ts-expect-error: a list is asked for in a condition of an aggregation
+    wh.from("flights").select(count().where("origin", "in", "FRA")),
+    // @ts-expect-error: neither a column nor an output is kept
+    wh.from("flights").select("origin", count().as("n")).having("m", "gt", 1),
     // @ts-expect-error: nothing that can be grouped by
     wh.query("flights", { aggregations: [{ fn: "count" }], group_by: ["orign"] }),
     // @ts-expect-error: no such column

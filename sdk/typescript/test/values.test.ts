@@ -91,6 +91,9 @@ test("an insert of which nothing was taken is no success", async (t) => {
   assert.ok(many instanceof InsertError);
   assert.match(many.message, /^all 2 rows were refused, the first: /);
   assert.equal(many.result.failures.length, 2);
+  const logged = JSON.parse(JSON.stringify(many)) as { code: string; confirmed: number; result: { failures: { index: number; message: string }[] } };
+  assert.deepEqual([logged.code, logged.confirmed], ["record.type_mismatch", 2]);
+  assert.deepEqual(logged.result.failures.map(({ index, message }) => [index, message]), [[0, "not a number"], [1, "not a number"]]);
   assert.equal((await client.insert("t", [])).total, 0);
 });
 
