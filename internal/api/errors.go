@@ -167,8 +167,12 @@ func streamProblem(e *stream.Error, err error) *Problem {
 	return p
 }
 
-// thrown is ClickHouse's code for a failure that the statement itself asks for.
-const thrown = 395
+// Codes of ClickHouse: thrown is a failure that the statement itself asks for,
+// notAggregate a column beside an aggregation that is not grouped by.
+const (
+	thrown       = 395
+	notAggregate = 215
+)
 
 // clickhouseProblem is the answer when ClickHouse failed a read.
 func clickhouseProblem(err error) *Problem {
@@ -187,6 +191,9 @@ func clickhouseProblem(err error) *Problem {
 		case class == clickhouse.ClassRejected, class == clickhouse.ClassLimit, class == clickhouse.ClassDenied, class == clickhouse.ClassTooLarge,
 			chErr.Code == accessDenied:
 			p.Message = chErr.Message
+			if chErr.Code == notAggregate {
+				p.Hint = "group by every column that stands beside an aggregation, and order by what is answered"
+			}
 		default:
 			p.Message = "ClickHouse did not answer the query"
 		}

@@ -129,8 +129,8 @@ func (b *builder) argument(clause string, a *Aggregation, f function) (col colum
 	if col.untyped && a.Fn != "count" {
 		return col, false, unordered(clause, a.Column)
 	}
-	if f.arithmetic && !numeric(col.typ.Kind) {
-		return col, false, invalidColumn(a.Column, "%s: %s needs a column of numbers, and %q is %s", clause, a.Fn, excerpt.Of(a.Column), col.plain)
+	if !f.of.has(col.typ.Kind) {
+		return col, false, invalidColumn(a.Column, "%s: %s needs a column of %s, and %q is %s", clause, a.Fn, f.of, excerpt.Of(a.Column), col.plain)
 	}
 	return col, false, nil
 }

@@ -14,8 +14,8 @@ import (
 type function struct {
 	sql    string
 	params parameters
-	// arithmetic: it is one of a column of numbers.
-	arithmetic bool
+	// of are the columns that it takes.
+	of operands
 	// by: it takes a second column, whose greatest or least value decides.
 	by bool
 	// orNull: of no rows it is null. What is not is zero, empty or NaN.
@@ -31,24 +31,24 @@ var functions = map[string]function{
 	"any_last":         {sql: "anyLast", value: true, orNull: true},
 	"arg_max":          {sql: "argMax", by: true, value: true, orNull: true},
 	"arg_min":          {sql: "argMin", by: true, value: true, orNull: true},
-	"avg":              {sql: "avg", arithmetic: true},
+	"avg":              {sql: "avg", of: numbers},
 	"count":            {sql: "count"},
 	"count_distinct":   {sql: "uniqExact"},
 	"group_array":      {sql: "groupArray", params: parameters{size: true, fallback: 100, most: 10_000}},
 	"group_uniq_array": {sql: "groupUniqArray", params: parameters{size: true, fallback: 100, most: 10_000}},
-	"histogram":        {sql: "histogram", arithmetic: true, params: parameters{size: true, fallback: 10, most: 250}},
+	"histogram":        {sql: "histogram", of: numbers, params: parameters{size: true, fallback: 10, most: 250}},
 	"max":              {sql: "max", value: true},
-	"median":           {sql: "median", value: true},
+	"median":           {sql: "median", of: measures, value: true},
 	"min":              {sql: "min", value: true},
-	"quantile":         {sql: "quantile", value: true, params: parameters{levels: 1}},
-	"quantiles":        {sql: "quantiles", params: parameters{levels: maxLevels}},
-	"stddev_pop":       {sql: "stddevPop", arithmetic: true},
-	"stddev_samp":      {sql: "stddevSamp", arithmetic: true},
-	"sum":              {sql: "sum", arithmetic: true},
+	"quantile":         {sql: "quantile", of: measures, value: true, params: parameters{levels: 1}},
+	"quantiles":        {sql: "quantiles", of: measures, params: parameters{levels: maxLevels}},
+	"stddev_pop":       {sql: "stddevPop", of: numbers},
+	"stddev_samp":      {sql: "stddevSamp", of: numbers},
+	"sum":              {sql: "sum", of: numbers},
 	"top_k":            {sql: "topK", params: parameters{size: true, fallback: 10, most: 1_000}},
 	"uniq":             {sql: "uniq"},
-	"var_pop":          {sql: "varPop", arithmetic: true},
-	"var_samp":         {sql: "varSamp", arithmetic: true},
+	"var_pop":          {sql: "varPop", of: numbers},
+	"var_samp":         {sql: "varSamp", of: numbers},
 }
 
 // maxLevels bounds the levels of one quantiles aggregation.
@@ -116,6 +116,40 @@ func (p parameters) renderSize(clause string, a *Aggregation) (string, *Error) {
 		size = n
 	}
 	return "(" + strconv.Itoa(size) + ")", nil
+}
+
+// operands are columns that an aggregation takes; the zero value is any.
+type operands uint8
+
+const (
+	numbers operands = iota + 1
+	// measures are what lies between two values: ClickHouse's quantiles know fewer
+	// types than its sums do, and no Date32.
+	measures
+)
+
+// has reports whether a column of the kind is one of them.
+func (o operands) has(kind coltype.Kind) bool {
+	switch o {
+	case numbers:
+		return numeric(kind)
+	case measures:
+		switch kind {
+		case coltype.BFloat16, coltype.Interval:
+			return false
+		case coltype.Date, coltype.DateTime, coltype.DateTime64:
+			return true
+		}
+		return numeric(kind)
+	}
+	return true
+}
+
+func (o operands) String() string {
+	if o == measures {
+		return "whole numbers, floats, decimals or times (Date, DateTime or DateTime64)"
+	}
+	return "numbers"
 }
 
 // numeric reports whether ClickHouse adds up values of the kind. A type that

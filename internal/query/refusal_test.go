@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/query"
 )
@@ -180,6 +182,7 @@ func TestRefusedAggregationsAndBuckets(t *testing.T) {
 		{`{"aggregations":[{"fn":"sum","column":"*"}]}`, "needs a column"},
 		{`{"aggregations":[{"fn":"sum","column":"page"}]}`, "column of numbers"},
 		{`{"aggregations":[{"fn":"avg","column":"ts"}]}`, "column of numbers"},
+		{`{"aggregations":[{"fn":"median","column":"page"}]}`, `times (Date, DateTime or DateTime64), and "page" is String`},
 		{`{"aggregations":[{"fn":"count","params":[1]}]}`, "takes no params"},
 		{`{"aggregations":[{"fn":"quantile","column":"n"}]}`, "one level"},
 		{`{"aggregations":[{"fn":"quantile","column":"n","params":[0.1,0.2]}]}`, "one level"},
@@ -225,6 +228,33 @@ func TestRefusedAggregationsAndBuckets(t *testing.T) {
 	}
 	_, err := build(types(), policy.OperatorSelect(), `{"columns":["i8"],"time_bucket":{"column":"d","every":"1h"}}`)
 	assert.ErrorContains(t, err, "whole days")
+}
+
+// What ClickHouse takes no quantiles of is refused before it is asked, and nothing else.
+func TestQuantilesAreOfWhatClickHouseTakes(t *testing.T) {
+	e := startEngine(t)
+	for _, typ := range []string{
+		"Int8", "UInt256", "Float32", "Decimal(76, 3)", "Bool", "Nullable(Int64)", "Date", "DateTime", "DateTime64(3)", "SimpleAggregateFunction(sum, Int64)",
+		"Date32", "Time", "Time64(3)", "BFloat16", "IntervalDay", "Enum8('a' = 1)", "String", "FixedString(2)", "LowCardinality(Nullable(String))", "UUID",
+		"IPv4", "Array(Int8)", "Tuple(Int8)", "Map(String, Int8)",
+	} {
+		_, refused := e.Try("SELECT median(defaultValueOfTypeName(" + clickhouse.QuoteString(typ) + ")) SETTINGS enable_time_time64_type = 1")
+		for fn, params := range map[string]string{"median": "", "quantile": `,"params":[0.5]`, "quantiles": `,"params":[0.5]`} {
+			_, err := build(tableOf("t", time.UTC, "v", typ), policy.OperatorSelect(), fmt.Sprintf(`{"aggregations":[{"fn":%q,"column":"v"%s}]}`, fn, params))
+			if refused != nil {
+				assert.ErrorContains(t, err, "needs a column of", "%s of %s: %v", fn, typ, refused)
+			} else {
+				assert.NoError(t, err, "%s of %s", fn, typ)
+			}
+		}
+	}
+}
+
+func TestATimeThatIsNoneIsToldWhatOneIs(t *testing.T) {
+	for column, want := range map[string]string{"dt": `"2026-06-21T04:00:00Z"`, "t6": "goes in time_range", "d": `a day such as "2026-06-21"`, "d32": "goes in time_range"} {
+		_, err := build(types(), policy.OperatorSelect(), fmt.Sprintf(`{"columns":["i8"],"filters":[{"column":%q,"op":"gte","value":"yesterday"}]}`, column))
+		assert.ErrorContains(t, err, want, column)
+	}
 }
 
 func TestListsAreBounded(t *testing.T) {

@@ -20,7 +20,7 @@ func textOf(clause, what string, col column, value json.RawMessage) (string, *Er
 		return "", err
 	}
 	if !textual(col) {
-		return "", invalidColumn(col.name, "%s: %s compares text, and the column %q is %s", clause, what, excerpt.Of(col.name), col.plain)
+		return "", invalidColumn(col.name, "%s: this op compares text, and the column %q is %s", clause, excerpt.Of(col.name), col.plain)
 	}
 	s, ok := text(value)
 	if !ok {

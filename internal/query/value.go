@@ -183,8 +183,22 @@ func refused(clause string, col column, err error) *Error {
 	var fault *record.Error
 	if errors.As(err, &fault) {
 		message = fault.Message
+		if fault.Code == record.CodeTypeMismatch {
+			message += wanted(col.typ.Kind)
+		}
 	}
 	return invalidColumn(col.name, "%s: the column %q of type %s: %s", clause, excerpt.Of(col.name), col.plain, message)
+}
+
+// wanted says how a time is written, where people write what a time_range takes.
+func wanted(kind coltype.Kind) string {
+	switch kind {
+	case coltype.DateTime, coltype.DateTime64:
+		return `; want a time such as "2026-06-21T04:00:00Z"; one that counts back from now goes in time_range`
+	case coltype.Date, coltype.Date32:
+		return `; want a day such as "2026-06-21"; one that counts back from now goes in time_range`
+	}
+	return ""
 }
 
 func timestampType(precision int) string { return fmt.Sprintf("DateTime64(%d, 'UTC')", precision) }

@@ -104,6 +104,9 @@ func TestResultNamedLikeAColumn(t *testing.T) {
 	require.Len(t, rows, 1)
 	assert.JSONEq(t, `{"n":16}`, string(rows[0]))
 	refused(t, s.query("pages", `{"columns":["page"],"aggregations":[{"fn":"count","column":"*","alias":"page"}],"group_by":["page"]}`), http.StatusBadRequest, "query.invalid")
+	a := s.query("pages", `{"columns":["page"],"aggregations":[{"fn":"count"}]}`)
+	refused(t, a, http.StatusBadRequest, "clickhouse.rejected")
+	assert.Contains(t, a.body, "group by every column")
 	rows = s.rows("pages", `{"columns":["page"],"aggregations":[{"fn":"max","column":"n","alias":"event_id"}],"group_by":["page"],"order_by":[{"column":"event_id","dir":"desc"}]}`)
 	assert.JSONEq(t, `{"page":"/b","event_id":10}`, string(rows[0]))
 }
