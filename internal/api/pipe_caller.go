@@ -42,6 +42,12 @@ func (s *Server) asCaller(ctx context.Context, c *request, pipe *pipes.Pipe, sta
 	maps.Copy(params, narrowed.Params)
 	maps.Copy(q.request.Settings, narrowed.Settings)
 	q.request.SQL, q.request.Params, q.request.External = narrowed.SQL, params, narrowed.External
+	if narrowed.Cap.By != "" {
+		q.rows = &rowCap{Cap: narrowed.Cap, format: q.as.format, countSQL: narrowed.CountSQL}
+		if q.rows.cuts() {
+			q.request.SQL = narrowed.Ahead()
+		}
+	}
 	q.grant += " " + narrowed.Fingerprint
 	q.verify = func(ctx context.Context, request clickhouse.Request) error {
 		return s.pipeDenied(ctx, c, pipe, narrowed.Verify(ctx, q.pool, request))

@@ -148,9 +148,21 @@ func TestAPipeThatCannotBeSeenThroughGrantsIsRefused(t *testing.T) {
 func TestAPipeIsHeldToTheCapsOfItsCallersGrants(t *testing.T) {
 	t.Parallel()
 	s := callerServer(t, `SELECT id FROM events ORDER BY id DESC`, `SELECT max(id) AS m FROM events`, `SELECT maxIf(id, id > 1) AS m FROM events`,
-		`SELECT arrayReduce('max', groupArray(id)) AS m FROM events`, `SELECT min(id) AS m FROM events`, `SELECT org FROM events`, `SELECT c FROM daily`, `SELECT argMax(id, id) AS m FROM events`)
+		`SELECT arrayReduce('max', groupArray(id)) AS m FROM events`, `SELECT min(id) AS m FROM events`, `SELECT org FROM events`, `SELECT c FROM daily`, `SELECT argMax(id, id) AS m FROM events`, `SELECT id FROM events LIMIT 3`)
 	narrow := ofOrg(t, "analyst", "")
 	assert.Equal(t, `[{"id":9},{"id":8},{"id":7}]`, s.pipeRows("s0", narrow...), "max_rows, and the order stays")
+	for name, by := range map[string]string{"s0": "role.max_rows", "s4": "", "s8": ""} {
+		for accept := range resultFormats {
+			for _, cached := range []bool{false, true} {
+				a := s.pipe(name, append(narrow, "Accept", accept)...)
+				require.Equal(t, http.StatusOK, a.status, a.body)
+				assert.Equal(t, by, a.header.Get("X-Result-Truncated"), "%s as %s, cached %v", name, accept, cached)
+				if accept == "text/csv" && name == "s0" {
+					assert.Equal(t, "\"id\"\n9\n8\n7\n", a.body)
+				}
+			}
+		}
+	}
 	assert.Equal(t, `[{"m":0}]`, s.pipeRows("s4", narrow...))
 	assert.Equal(t, `[{"m":9}]`, s.pipeRows("s7", narrow...))
 	for _, name := range []string{"s1", "s2", "s3", "s5", "s6"} {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,8 @@ type See func(name string) (*schema.Table, *policy.BoundSelect, error)
 // Statement is a statement for one caller.
 type Statement struct {
 	SQL string
+	// Cap is how many rows the answer may have: the least of the grants.
+	Cap query.Cap
 	// Params and External travel with it, beside the parameters of the pipe.
 	Params   map[string]string
 	External []clickhouse.ExternalTable
@@ -64,6 +67,7 @@ type Statement struct {
 	// Fingerprint tells the grants that it was made of.
 	Fingerprint string
 
+	rows   string // SQL without its LIMIT
 	prefix string
 	tables map[string]string // the tables in WITH, by what each is called there
 }
@@ -209,14 +213,24 @@ func (n *narrowing) compose(sql string) (*Statement, error) {
 		prints = append(prints, p.table.Name+" "+p.grant.Fingerprint())
 	}
 	b.WriteString(" SELECT * FROM (\n" + sql + "\n)")
-	if n.maxRows > 0 {
-		b.WriteString(" LIMIT " + strconv.Itoa(n.maxRows))
-	}
 	if b.Len() > maxText {
 		return nil, denied("what is read is longer than %d bytes as a statement", maxText)
 	}
-	s.SQL, s.Fingerprint = strings.TrimLeft(b.String(), " "), strings.Join(prints, " ")
+	s.rows, s.Fingerprint = strings.TrimLeft(b.String(), " "), strings.Join(prints, " ")
+	s.SQL = s.rows
+	if n.maxRows > 0 {
+		s.Cap = query.Cap{Rows: int64(n.maxRows), By: query.CapRole}
+		s.SQL += " LIMIT " + strconv.Itoa(n.maxRows)
+	}
 	return s, nil
+}
+
+// Ahead is SQL with one row more than Cap lets the answer have, if there is one.
+func (s *Statement) Ahead() string { return s.rows + " LIMIT " + strconv.FormatInt(s.Cap.Rows+1, 10) }
+
+// CountSQL counts the rows of Ahead, in text.
+func (s *Statement) CountSQL() string {
+	return "SELECT count() FROM (" + s.Ahead() + ") FORMAT TabSeparated"
 }
 
 func separator(i int) string {
@@ -267,7 +281,7 @@ func (n *narrowing) settings() map[string]string {
 		for name, value := range grant.Settings() {
 			all[name] = least(all[name], value)
 		}
-		if rows := grant.MaxRows(); rows > 0 && (n.maxRows == 0 || rows < n.maxRows) {
+		if rows := grant.MaxRows(); rows > 0 && rows < math.MaxInt && (n.maxRows == 0 || rows < n.maxRows) {
 			n.maxRows = rows
 		}
 	}
