@@ -87,7 +87,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	rules := c.settings.Config.IngestFor(name)
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
 		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
-		MissingAsZero: rules.MissingAsZero, UnknownFields: unknownFields(rules), CollectInto: rules.CollectInto,
+		MissingAsZero: rules.MissingAsZero, UnknownFields: rules.Unknown(), CollectInto: rules.CollectInto,
 		CutTimes: rules.Times == settings.TimesTruncate, EventData: eventData(c, r.Header), IDs: recordIDs(c, name), Key: key, Caller: c.identity.Caller(),
 		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
@@ -129,17 +129,6 @@ func recordIDs(c *request, table string) *ingest.IDs {
 		return nil
 	}
 	return &ingest.IDs{Field: d.IDField, Required: d.RequireID, Retention: d.Retention, Defer: d.WhenUnavailable == settings.Defer}
-}
-
-// unknownFields says what becomes of fields that the table has no column for.
-func unknownFields(rules settings.IngestRules) record.UnknownFields {
-	switch rules.UnknownFields {
-	case settings.UnknownDrop:
-		return record.DropUnknown
-	case settings.UnknownCollect:
-		return record.CollectUnknown
-	}
-	return record.RejectUnknown
 }
 
 // tableName reads ?table=.

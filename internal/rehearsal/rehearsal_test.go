@@ -26,9 +26,14 @@ const policies = `{"default_role": "public", "tables": {
 
 func snapshotOf(t *testing.T, policies string) *settings.Snapshot {
 	t.Helper()
+	return snapshotWith(t, `{}`, policies)
+}
+
+func snapshotWith(t *testing.T, config, policies string) *settings.Snapshot {
+	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"config.json": `{}`, "pipes.json": `{}`, "policies.json": policies,
+		"config.json": config, "pipes.json": `{}`, "policies.json": policies,
 		"roles.json": `{"roles": ["public", "viewer", "writer", "blind", "typo"]}`,
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
@@ -271,6 +276,25 @@ func TestRun(t *testing.T) {
 				assert.True(t, strings.HasPrefix(o.Failures[i], want), "%q begins with %q", o.Failures[i], want)
 			}
 		})
+	}
+}
+
+// A record with a field that the table has no column for is what the gate would make
+// of it, by the rules of ingest.
+func TestRunTakesUnknownFieldsAsTheGateDoes(t *testing.T) {
+	for rules, expected := range map[string]string{
+		`{}`:                         `"accepted": false, "code": "record.unknown_column"`,
+		`{"unknown_fields": "drop"}`: `"accepted": true, "stored": {"id": "1"}`,
+		`{"unknown_fields": "collect", "collect_into": "rest"}`: `"accepted": true, "stored": {"rest": {"colour": "red"}}`,
+	} {
+		suite, findings := load(t, `{
+			"tables": {"events": {"columns": [{"name": "id", "type": "String"}, {"name": "rest", "type": "Map(String, String)", "default_kind": "DEFAULT", "default_expression": "map()"}]}},
+			"tests": [{"name": "n", "role": "writer", "table": "events", "insert": {"records": [{"record": {"id": "1", "colour": "red"}, `+expected+`}]}}]}`)
+		require.Empty(t, findings)
+		snapshot := snapshotWith(t, `{"ingest": {"tables": {"events": `+rules+`}}}`, `{"tables": {"events": {"writer": {"insert": {}}}}}`)
+		for _, outcome := range suite.Run(snapshot) {
+			assert.True(t, outcome.OK, "%s: %v", rules, outcome.Failures)
+		}
 	}
 }
 

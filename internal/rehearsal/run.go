@@ -209,6 +209,7 @@ func (r *run) insert(row map[string]any) (stored map[string]any, code string, er
 	rules := r.snapshot.Config.IngestFor(r.table.Name)
 	decoded, err := r.decode(row, record.DecodeOptions{
 		MissingAsZero: rules.MissingAsZero, CutTimes: rules.Times == settings.TimesTruncate, Checks: bound.Checks,
+		UnknownFields: rules.Unknown(), CollectInto: rules.CollectInto,
 		Allow: func(column int) bool { return grant.Allows(r.table.Columns[column].Name) },
 	})
 	if refusal, ok := err.(*record.Error); ok { //nolint:errorlint // decode wraps nothing

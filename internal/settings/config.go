@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/claim"
+	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/spec"
 )
 
@@ -266,6 +267,17 @@ func (c *Config) IngestFor(table string) IngestRules {
 		set(&r.CollectInto, over.CollectInto)
 	}
 	return r
+}
+
+// Unknown says what becomes of fields that the table has no column for.
+func (r IngestRules) Unknown() record.UnknownFields {
+	switch r.UnknownFields {
+	case UnknownDrop:
+		return record.DropUnknown
+	case UnknownCollect:
+		return record.CollectUnknown
+	}
+	return record.RejectUnknown
 }
 
 // DLQEnabled reports whether rows of the table that ClickHouse refuses are
