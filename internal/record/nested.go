@@ -139,8 +139,12 @@ func (d *Decoder) pair(column int, encoded []byte) *Error {
 	return nil
 }
 
-// split takes the objects of a Nested apart, into an array for each member.
+// split takes the objects of a Nested apart, into an array for each member. None of
+// its columns may be NULL, so null is as if it had been left out.
 func (d *Decoder) split(n *nested, value []byte) *Error {
+	if value[0] == 'n' {
+		return nil
+	}
 	if value[0] != '[' {
 		return &Error{Code: CodeTypeMismatch, Column: n.name, Message: fmt.Sprintf("%s is a Nested, which takes an array of objects, or an array in each of its columns", subject(n.name))}
 	}

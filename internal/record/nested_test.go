@@ -29,6 +29,7 @@ func TestNestedIsTakenAsObjects(t *testing.T) {
 			`{"id":"a","Events.Timestamp":["1970-01-01T00:00:01.000000000Z","1970-01-01T00:00:02.000000000Z"],"Events.Name":["x","y"],"Events.Attributes":[{"k":"v"},{}]}`, DecodeOptions{}},
 		{"none", `{"id":"a","Events":[],"Links":[]}`, `{"id":"a","Events.Timestamp":[],"Events.Name":[],"Events.Attributes":[],"Links.TraceId":[],"Links.Weight":[]}`, DecodeOptions{}},
 		{"left out", `{"id":"a"}`, `{"id":"a"}`, DecodeOptions{}},
+		{"null", `{"id":"a","Links":null,"Events":null}`, `{"id":"a"}`, DecodeOptions{}},
 		{"arrays", `{"id":"a","Links.TraceId":["x"],"Links.Weight":[null]}`, `{"id":"a","Links.TraceId":["x"],"Links.Weight":[null]}`, DecodeOptions{}},
 		{"an absent member that can be NULL, and one with a DEFAULT", `{"id":"a","Links":[{"TraceId":"x"},{"TraceId":"y","Weight":5}]}`,
 			`{"id":"a","Links.TraceId":["x","y"],"Links.Weight":[null,5]}`, DecodeOptions{}},
@@ -52,7 +53,7 @@ func TestNestedThatDoesNotPairIsRefused(t *testing.T) {
 		{`{"id":"a","Links":[{"TraceId":"x"}],"Links.Weight":[1]}`, CodeDuplicateColumn, "Links.Weight", "more than once"},
 		{`{"id":"a","Links":[{"TraceId":"x"},5]}`, CodeTypeMismatch, "Links", "element 2 is not an object"},
 		{`{"id":"a","Links":{"TraceId":["x"]}}`, CodeTypeMismatch, "Links", "an array of objects"},
-		{`{"id":"a","Links":null}`, CodeTypeMismatch, "Links", "an array of objects"},
+		{`{"id":"a","Links":"none"}`, CodeTypeMismatch, "Links", "an array of objects"},
 		{`{"id":"a","Links":[{"TraceId":"x","Weight":300}]}`, CodeOutOfRange, "Links.Weight", "column Links.Weight: element 1: 300"},
 		{`{"id":"a","geo":[{"lat":1}]}`, CodeUnknownColumn, "geo", "no column geo"},
 	} {
