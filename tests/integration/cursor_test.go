@@ -46,7 +46,7 @@ func orderedRows(from, n, late int) string {
 	multiIf(v = 0, nan, v = 1, -inf, v = 2, 1 / 3, 0.1), if(v = 3, NULL, if(v = 2, nan, v / 3)), toDecimal64((v - 2) / 7, 3), multiIf(v = 0, '', v = 1, 'a\t\\\'"\0', v = 2, unhex('FFFE00'), 'é.N.X'),
 	if(v = 3, NULL, if(v = 0, '', 'N')), substring('abc', v), v %% 2, arrayElement([generateUUIDv4(1), '00000000-0000-0000-8000-000000000001', '80000000-0000-0000-0000-000000000001', 'ffffffff-ffff-ffff-ffff-ffffffffffff']::Array(UUID), 2 + v %% 3),
 	toIPv4(v * 1000000000), arrayElement(['::1', '2001:db8::1', 'fe80::', '::ffff:1.2.3.4']::Array(IPv6), 1 + v), arrayElement([-1, 1, 2, 1], 1 + v), toDate(v * 20000), toDate32('1950-06-01') + v * 30000,
-	toDateTime(v * 1400000000), toDateTime('2026-10-25 00:00:00', 'UTC') + v * 1800, toDateTime64('1969-12-31 23:59:59.500', 3, 'UTC') + v * 0.25, if(v = 3, NULL, toDateTime64('1969-12-31 23:59:59.999999', 6, 'UTC') + v / 1000000),
+	toDateTime(v * 1400000000), toDateTime('2026-10-25 00:00:00', 'UTC') + v * 1800, toDateTime64('1969-12-31 23:59:59.500', 3, 'UTC') + toIntervalMillisecond(v * 250), if(v = 3, NULL, toDateTime64('1969-12-31 23:59:59.999999', 6, 'UTC') + toIntervalMicrosecond(v)),
 	(if(v = 0, NULL, v), (toString(h %% 2), if(h %% 3 = 0, nan, h %% 3))), [if(v = 0, NULL, v)], map('k', if(v = 0, NULL, v)), %d FROM numbers(%d, %d)`, late, from, n)
 }
 
@@ -54,7 +54,8 @@ func orderedRows(from, n, late int) string {
 // whatever is written before, among and behind them meanwhile.
 func TestPagesOfEveryTypeUnderInserts(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{}, orderedTypes)
+	s := start(t, options{}, orderedTypes, orderedRows(0, 40, 0))
+	require.Equal(t, [][]string{{"4", "3"}}, s.ch.Rows(t, "SELECT uniqExact(t3), uniqExact(nt) FROM ordered"), "times differ by less than a second")
 	columns := []string{
 		"i8", "u64", "i256", "f", "nf", "dec", "s", "lc", "fs", "b", "u", "ip4", "ip6", "e", "d", "d32", "dt", "berlin", "t3", "nt", "tup",
 	}
