@@ -141,16 +141,23 @@ func TestADocumentWithoutACursorIsAskedAsItStands(t *testing.T) {
 func TestAPageInTheOrderOfTheTableReadsLittle(t *testing.T) {
 	cursors, table := cursorsOf(t, "secret"), pages()
 	table.SortingKey = []string{"ts", "event_id"}
-	for order, little := range map[string]bool{
-		`[{"column":"ts","dir":"desc"}]`: true, `[{"column":"ts","dir":"desc"},{"column":"n"}]`: true, `[{"column":"n"},{"column":"ts"}]`: false,
+	for _, c := range []struct {
+		order, filters   string
+		little, oneByOne bool
+	}{
+		{`[{"column":"ts","dir":"desc"}]`, "", true, true},
+		{`[{"column":"ts","dir":"desc"}]`, `,"filters":[{"column":"n","op":"eq","value":1}]`, true, false},
+		{`[{"column":"ts","dir":"desc"},{"column":"n"}]`, "", true, false},
+		{`[{"column":"n"},{"column":"ts"}]`, "", false, false},
 	} {
-		body := `{"columns":["n"],"limit":5,"order_by":` + order
+		body := `{"columns":["n"],"limit":5,"order_by":` + c.order + c.filters
 		first := paged(t, cursors, table, body+`,"cursor":""}`, now)
 		parts := strings.Count(first.SQL, "hex(toString(")
 		key := strings.Repeat("31.", parts-1) + "31"
 		next := paged(t, cursors, table, body+`,"cursor":"`+first.Page().Cursor(key, "32", 1, false)+`"}`, now)
 		assert.NotContains(t, first.Settings, "read_in_order_use_buffering")
-		assert.Equal(t, little, next.Settings["read_in_order_use_buffering"] == "0", order)
+		assert.Equal(t, c.little, next.Settings["read_in_order_use_buffering"] == "0", body)
+		assert.Equal(t, c.oneByOne, next.Settings["max_threads"] == "1", body)
 	}
 }
 

@@ -182,6 +182,22 @@ func (b *builder) readLittle(settings map[string]string) {
 	}
 	settings["read_in_order_use_buffering"] = "0"
 	settings["query_plan_optimize_lazy_materialization"] = "0"
+	if len(b.where) == 1 && b.storedOrder() {
+		// No row that is read is left out but those of the first granule, so that a
+		// second thread reads what nobody asked for.
+		settings["max_threads"] = "1"
+	}
+}
+
+// storedOrder reports whether rows are stored in the page's order, or its reverse.
+func (b *builder) storedOrder() bool {
+	stored, keys := b.cols.table.SortingKey, b.paged.all()
+	for i, k := range keys {
+		if i >= len(stored) || k.desc != keys[0].desc || k.sql != b.cols.qualifier+"."+clickhouse.QuoteIdent(stored[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // skipped leaves out the rows of the cursor's very key that were sent, or as many as
