@@ -92,13 +92,14 @@ var fleetScript string
 //go:embed scripts/lock.lua
 var lockScript string
 
-// scripts are those of the folder beside this file, each behind history.lua.
-type scripts struct{ lookup, current, fill, invalidate, fleet, lock *goredis.Script }
+// scripts are those of the folder beside this file, each behind history.lua, which is
+// one of them, too.
+type scripts struct{ history, lookup, current, fill, invalidate, fleet, lock *goredis.Script }
 
 func newScripts() scripts {
 	script := func(body string) *goredis.Script { return goredis.NewScript(historyScript + body) }
 	return scripts{
-		script(lookupScript), script(currentScript), script(fillScript), script(invalidateScript), script(fleetScript),
+		script("return history"), script(lookupScript), script(currentScript), script(fillScript), script(invalidateScript), script(fleetScript),
 		goredis.NewScript(lockScript),
 	}
 }
@@ -196,8 +197,8 @@ func (c *Cache) look(ctx context.Context, key cache.Key, lock ...any) (*cache.Va
 			return err
 		})
 	}
-	// Another server than the one that says who shares it is not believed.
-	if err != nil || c.o.Mode != Cluster && !c.fleet.at(l.found.history) {
+	// Another server than those that everyone who shares it tells is not believed.
+	if err != nil || !c.fleet.at(l.found.history) {
 		ticket.Taken = time.Now()
 		return nil, ticket, lockFree
 	}
@@ -235,12 +236,12 @@ func (c *Cache) Current(ctx context.Context, ticket cache.Ticket, tables []strin
 		return false
 	}
 	args := append([]any{ticket.Store.Life, ticket.Store.Count}, fields(tables)...)
-	var answer int64
+	var history string // "" for no
 	err := c.do(ctx, "current", false, func(ctx context.Context) (err error) {
-		answer, err = c.scripts.current.Run(ctx, c.client, []string{c.versionsKey(id)}, args...).Int64()
+		history, err = c.scripts.current.Run(ctx, c.client, []string{c.versionsKey(id)}, args...).Text()
 		return err
 	})
-	return err == nil && answer == 1
+	return err == nil && c.fleet.at(history)
 }
 
 // fields are the names of tables among the versions.
@@ -292,35 +293,40 @@ func (c *Cache) tell(ctx context.Context, ids []tenant.ID, tables []string) erro
 		return nil
 	}
 	c.versions.Mark(ids, tables)
-	history, err := c.deliver(ctx, ids, tables)
-	var landed <-chan struct{}
-	var until time.Time
-	switch {
-	case err != nil:
-		landed = c.pending.add(ids, tables)
-		until = c.fleet.quiet()
-	case c.o.Mode != Cluster:
-		until = c.fleet.behind(history)
-	}
-	if left := time.Until(until); left > 0 {
-		timer := time.NewTimer(left)
-		defer timer.Stop()
-		select {
-		case <-landed:
-			return nil
-		case <-timer.C:
-		case <-ctx.Done():
+	until, err := c.deliver(ctx, ids, tables)
+	if err != nil {
+		landed := c.pending.add(ids, tables)
+		if wait(ctx, c.fleet.quiet(), landed) {
+			err, until = nil, c.fleet.behind(nil)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("tell Redis of a write: %w", err)
 	}
+	wait(ctx, until, nil)
 	return nil
 }
 
-// deliver sends an invalidation, in one round trip for each batch of tenants. The
-// history is that of the server that took the last of it.
-func (c *Cache) deliver(ctx context.Context, ids []tenant.ID, tables []string) (history string, err error) {
+// wait waits until a time, and reports whether the channel was closed before.
+func wait(ctx context.Context, until time.Time, landed <-chan struct{}) bool {
+	left := time.Until(until)
+	if left <= 0 {
+		return false
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-landed:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// deliver sends an invalidation, in one round trip for each batch of tenants, and
+// returns until when someone may trust a server that was not told.
+func (c *Cache) deliver(ctx context.Context, ids []tenant.ID, tables []string) (until time.Time, err error) {
 	args := append([]any{maxMarks}, fields(tables)...)
 	for len(ids) > 0 && err == nil {
 		n := min(len(ids), batch)
@@ -329,49 +335,55 @@ func (c *Cache) deliver(ctx context.Context, ids []tenant.ID, tables []string) (
 			keys[i] = c.versionsKey(id)
 		}
 		ids = ids[n:]
+		var told []string
 		err = c.do(ctx, "invalidate", false, func(ctx context.Context) (err error) {
 			if c.o.Mode == Cluster {
-				return c.scatter(ctx, keys, args)
+				told, err = c.scatter(ctx, keys, args)
+				return err
 			}
-			history, err = c.scripts.invalidate.Run(ctx, c.client, keys, args...).Text()
+			history, err := c.scripts.invalidate.Run(ctx, c.client, keys, args...).Text()
+			told = []string{history}
 			return err
 		})
+		if err == nil {
+			until = c.fleet.behind(told)
+		}
 	}
-	return history, err
+	return until, err
 }
 
-// scatter sends each key to its node, one round trip for each.
-func (c *Cache) scatter(ctx context.Context, keys []string, args []any) error {
+// scatter sends each key to its node, one round trip for each, and returns their
+// histories.
+func (c *Cache) scatter(ctx context.Context, keys []string, args []any) (told []string, err error) {
 	script := c.scripts.invalidate
-	answers, err := c.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for _, key := range keys {
-			script.EvalSha(ctx, p, []string{key}, args...)
-		}
-		return nil
-	})
-	if err == nil {
-		return nil
-	}
-	var unknown []string
-	for i, answer := range answers {
-		switch err := answer.Err(); {
-		case err == nil:
-		case goredis.HasErrorPrefix(err, "NOSCRIPT"):
-			unknown = append(unknown, keys[i])
-		default:
-			return err
-		}
-	}
-	if len(unknown) == 0 {
-		return err
-	}
+	answers := make([]*goredis.Cmd, len(keys))
 	_, err = c.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
-		for _, key := range unknown {
-			script.Eval(ctx, p, []string{key}, args...)
+		for i, key := range keys {
+			answers[i] = script.EvalSha(ctx, p, []string{key}, args...)
 		}
 		return nil
 	})
-	return err
+	var unknown []int
+	for i, answer := range answers {
+		if err := answer.Err(); goredis.HasErrorPrefix(err, "NOSCRIPT") {
+			unknown = append(unknown, i)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if len(unknown) > 0 {
+		_, err = c.client.Pipelined(ctx, func(p goredis.Pipeliner) error {
+			for _, i := range unknown {
+				answers[i] = script.Eval(ctx, p, []string{keys[i]}, args...)
+			}
+			return nil
+		})
+	}
+	for _, answer := range answers {
+		history, _ := answer.Text() // "" is in no view
+		told = append(told, history)
+	}
+	return told, err
 }
 
 // Run implements cache.Cache: it keeps this process's lease, delivers what is
@@ -425,12 +437,19 @@ func (c *Cache) Status() error {
 	if why := c.breaker.why(); why != nil {
 		return why
 	}
-	if absent, _ := c.fleet.missing(); len(absent) > 0 {
+	absent, apart, _ := c.fleet.missing()
+	switch {
+	case len(absent) > 0:
 		return fmt.Errorf("%w: %s", errAbsent, strings.Join(absent, ", "))
+	case len(apart) > 0:
+		return fmt.Errorf("%w: %s", errApart, strings.Join(apart, ", "))
 	}
 	return nil
 }
 
-// errAbsent: cached answers are withheld, since a process may have written that
-// cannot tell.
-var errAbsent = errors.New("no cached answers while processes that share the cache are silent")
+// Cached answers are withheld, since a process may have written that cannot tell, or
+// told where this one does not look.
+var (
+	errAbsent = errors.New("no cached answers while processes that share the cache are silent")
+	errApart  = errors.New("no cached answers while processes that share the cache see other primaries of the cluster")
+)

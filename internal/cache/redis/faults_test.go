@@ -361,12 +361,53 @@ func TestNothingIsStaleInAClusterThatMovesAndFailsOver(t *testing.T) {
 			six.Move(t, key, from, to)
 			s.awaitHits("after a slot moved")
 		}
+		former := six.Owner(t, "{wh:tenant1}v")
+		former.Freeze()
+		require.Eventually(t, func() bool { return six.Owner(t, "{wh:tenant1}v", former) != former }, time.Minute, 10*time.Millisecond)
+		former.Thaw() // with questions of who does not know yet
+		s.awaitHits("after a primary hung")
+		require.Eventually(t, func() bool { return former.Info(t, "replication", "master_link_status") == "up" }, time.Minute, 10*time.Millisecond)
+
 		owner := six.Owner(t, "{wh:tenant1}v")
 		owner.Kill()
 		require.Eventually(t, func() bool { return six.Owner(t, "{wh:tenant1}v") != owner }, time.Minute, 10*time.Millisecond)
 		// Nobody redirects from a dead node: that another took its place is to be found out.
 		s.awaitHitsWithin(30*time.Second, "after a primary was killed")
 	})
+}
+
+// One process goes on with the former primary of a shard, another with the new one;
+// the shard where they meet is the same.
+func TestNothingIsStaleWhenProcessesSeeOtherPrimaries(t *testing.T) {
+	t.Parallel()
+	var shards [2]*redistest.Server
+	for i := range shards {
+		shards[i] = redistest.Start(t, redistest.Redis, "--save", "")
+	}
+	promoted := redistest.Start(t, redistest.Redis, "--save", "", "--replicaof", "127.0.0.1 "+strconv.Itoa(shards[1].Port))
+	options := two(real("one"))
+	var ways [2]*path // to the shard that is split
+	for i := range options {
+		ways[i] = newPath(t, shards[1].Addr())
+		options[i].Mode = redis.Cluster
+		options[i].Addresses = []string{newSlots(t, []*path{newPath(t, shards[0].Addr()), ways[i]})}
+	}
+	s := seek(t, "", options...)
+	s.awaitHits("at first")
+	require.Eventually(t, func() bool { return promoted.Info(t, "replication", "master_link_status") == "up" }, time.Minute, time.Millisecond)
+	promoted.Do(t, "REPLICAOF", "NO", "ONE")
+	ways[1].lead(promoted.Addr())
+	ways[1].drop()
+	for i, other := range []string{"other", "one"} {
+		require.Eventually(t, func() bool {
+			err := s.caches[i].Status()
+			return err != nil && strings.Contains(err.Error(), "see other primaries of the cluster: "+other)
+		}, time.Minute, time.Millisecond, "process %d names who sees others", i)
+	}
+	time.Sleep(2 * time.Second) // load on both
+	ways[0].lead(promoted.Addr())
+	ways[0].drop()
+	s.awaitHits("after they saw the same again")
 }
 
 func TestNothingIsStaleWhenCredentialsChange(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // fleet is what this process knows of those that share the store.
@@ -18,28 +20,34 @@ import (
 // finds one without a lease gives out nothing: it may have written, and nobody can
 // know. And who could not tell the store of a write does not say that it was told
 // before its own lease is over for everyone. So between a write that was told and
-// a stale answer there is always a lease that ended first.
+// a stale answer there is always a lease that ended first. In a cluster a lease is of
+// a view, and counts for those only who have the same.
 type fleet struct {
 	// trusted is until when cached answers may be given out; nil for not at all.
 	trusted atomic.Pointer[trust]
 
 	// polling lets one poll run at a time.
 	polling sync.Mutex
-	polled  time.Time // guarded by polling
-	asked   atomic.Bool
+	polled  time.Time // guarded by polling, as is what follows
+	// primaries of the cluster by their address.
+	primaries map[string]primary
+	asked     atomic.Bool
 
 	mu    sync.Mutex // guards what follows
 	clock clock
-	// history is that of the store when it answered last. The stay is what the
-	// others know this process by there: it is another after each move, since the
-	// store lacks what was told to another meanwhile.
+	// history is that of the server that answered last. The stay is what the others
+	// know this process by there: it is another after each move, since the store lacks
+	// what was told to another meanwhile.
 	history, stay string
+	// view are the servers that this process tells of its writes.
+	view view
 	// ends is when the lease that was asked for last is over for everyone, at the
 	// latest; former the same for the lease in another history.
 	ends, former time.Time
 	grace        time.Time
 	known        map[string]sighting // the others
 	absent       []string
+	apart        []string // those with another view
 }
 
 // sighting is when another process was seen last, and in which life of the fleet.
@@ -52,9 +60,9 @@ type sighting struct {
 type trust struct {
 	until time.Time
 	epoch string
-	// history is that of the server that was asked: another one may know of other
-	// processes.
-	history string
+	// view are the servers that are believed: to another one others may not tell of
+	// their writes.
+	view view
 }
 
 // clock tells the server's time: never later than it is.
@@ -110,6 +118,11 @@ func (c *Cache) pollLocked(ctx context.Context) error {
 		f.polled = time.Now()
 		f.asked.Store(true)
 	}()
+	if cluster, ok := c.client.(*goredis.ClusterClient); ok {
+		if err := c.survey(ctx, cluster); err != nil {
+			return err
+		}
+	}
 	if !f.told() {
 		// A renewal says how late it may be carried out, by the server's clock.
 		if err := c.ask(ctx, "look", time.Now()); err != nil {
@@ -145,9 +158,16 @@ type report struct {
 	now                  int64
 	history, life, epoch string
 	mine                 bool
-	left                 time.Duration // below 0: there are no others
-	members              map[string]bool
+	left                 time.Duration    // below 0: there are no others
+	members              map[string]int64 // to one of the states below
 }
+
+// What another process may be.
+const (
+	inTouch int64 = iota
+	silentOne
+	elsewhere // it has another view
+)
 
 var errReport = errors.New("the server's answer cannot be read")
 
@@ -169,11 +189,10 @@ func readReport(answer any) (r report, err error) {
 	if slices.Contains(ok[:], false) {
 		return r, errReport
 	}
-	r.mine, r.left, r.members = mine == 1, time.Duration(left)*time.Millisecond, map[string]bool{}
+	r.mine, r.left, r.members = mine == 1, time.Duration(left)*time.Millisecond, map[string]int64{}
 	for i := 0; i+1 < len(members); i += 2 {
 		name, _ := members[i].(string)
-		absent, _ := members[i+1].(int64)
-		r.members[name] = absent == 1
+		r.members[name], _ = members[i+1].(int64)
 	}
 	return r, nil
 }
@@ -210,26 +229,33 @@ func (c *Cache) ask(ctx context.Context, what string, sent time.Time) error {
 	if r.history != history {
 		what = "look"
 	}
-	c.learn(r, sent, what)
+	c.learn(r, sent, what, stay)
 	return nil
 }
 
-// learn takes a report.
-func (c *Cache) learn(r report, sent time.Time, what string) {
+// learn takes a report, which was asked for in the stay.
+func (c *Cache) learn(r report, sent time.Time, what, stay string) {
 	f := &c.fleet
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
 	f.clock = clock{now, r.now}
 	if r.history != f.history {
-		f.former = f.ends // of a renewal that went to the other server
-		f.history, f.stay = r.history, newLife()
-		f.grace = time.Time{}
+		f.history = r.history
+		if c.o.Mode != Cluster {
+			f.view = view{histories: []string{r.history}}
+		}
+		f.move()
+	} else if stay != f.stay {
+		return // it moved meanwhile
 	}
-	f.absent = nil
-	for name, absent := range r.members {
-		if absent {
+	f.absent, f.apart = nil, nil
+	for name, state := range r.members {
+		switch state {
+		case silentOne:
 			f.absent = append(f.absent, name)
+		case elsewhere:
+			f.apart = append(f.apart, name)
 		}
 		f.known[name] = sighting{r.life, now}
 	}
@@ -244,10 +270,11 @@ func (c *Cache) learn(r report, sent time.Time, what string) {
 		}
 	}
 	slices.Sort(f.absent)
+	slices.Sort(f.apart)
 	if what == "renew" && !r.mine {
 		f.grace = now.Add(c.o.Timing.Grace)
 	}
-	if len(f.absent) > 0 || f.grace.IsZero() || time.Now().Before(f.grace) {
+	if len(f.absent)+len(f.apart) > 0 || f.grace.IsZero() || time.Now().Before(f.grace) {
 		f.trusted.Store(nil)
 		return
 	}
@@ -255,14 +282,20 @@ func (c *Cache) learn(r report, sent time.Time, what string) {
 	if r.left >= 0 {
 		lasts = min(lasts, r.left)
 	}
-	f.trusted.Store(&trust{until: sent.Add(lasts), epoch: r.epoch, history: r.history})
+	f.trusted.Store(&trust{until: sent.Add(lasts), epoch: r.epoch, view: f.view})
 }
 
-// at reports whether the history is that of the server by which this process
-// trusts.
+// move begins another stay. What was told before, or is from now on, others may not
+// find before the lease of the stay that ends is over. Its caller holds mu.
+func (f *fleet) move() {
+	f.former, f.stay, f.grace = f.ends, newLife()+f.view.digest, time.Time{}
+	f.trusted.Store(nil)
+}
+
+// at reports whether the history is that of a server by which this process trusts.
 func (f *fleet) at(history string) bool {
 	t := f.trusted.Load()
-	return t != nil && t.history == history
+	return t != nil && t.view.has(history)
 }
 
 // quiet returns when nobody trusts this process any more, if it tells nothing.
@@ -272,20 +305,22 @@ func (f *fleet) quiet() time.Time {
 	return f.ends
 }
 
-// behind returns until when someone may trust a server of another history than
-// the one that was told of a write.
-func (f *fleet) behind(history string) time.Time {
+// behind returns until when someone may trust a server of another history than those
+// that were told of a write. Those that are not in view were told in passing, and this
+// process goes on to tell others: what is kept there is from before, and forgotten.
+func (f *fleet) behind(told []string) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if history != f.history {
-		return f.ends
+	if slices.ContainsFunc(told, func(history string) bool { return !f.view.has(history) }) {
+		f.move()
 	}
 	return f.former
 }
 
-// missing names who has no lease, and how many others there are.
-func (f *fleet) missing() (absent []string, others int) {
+// missing names who has no lease and who has another view, and how many others there
+// are.
+func (f *fleet) missing() (absent, apart []string, others int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.absent), len(f.known)
+	return slices.Clone(f.absent), slices.Clone(f.apart), len(f.known)
 }

@@ -47,11 +47,11 @@ func newMetrics(registerer prometheus.Registerer, c *Cache) *metrics {
 			return float64(c.pending.count())
 		}),
 		gauge("wavehouse_cache_redis_other_processes", "Other processes that share the cache.", func() float64 {
-			_, others := c.fleet.missing()
+			_, _, others := c.fleet.missing()
 			return float64(others)
 		}),
 		gauge("wavehouse_cache_redis_absent_processes", "Processes that share the cache and fell silent.", func() float64 {
-			absent, _ := c.fleet.missing()
+			absent, _, _ := c.fleet.missing()
 			return float64(len(absent))
 		}),
 	)

@@ -36,6 +36,7 @@ var refusals = [...]struct{ reply, means string }{
 	{"ERR SELECT", "the server has database 0 only: see cache.redis.db"},
 	{"ERR unknown command", "the server lacks a command that is needed: is it a sentinel? then set cache.redis.mode to sentinel"},
 	{"ERR the server does not tell its master_replid", "INFO replication names no master_replid, without which a failover cannot be told: this server cannot be used"},
+	{"WHMANY", "give the cache a cluster of its own, with fewer primaries"},
 	{"redis: all sentinels specified in configuration are unreachable", "no sentinel names a primary: see cache.redis.addresses and cache.redis.master"},
 }
 

@@ -4,7 +4,8 @@
 -- member is given up, the history that the caller knows: in another it only looks.
 -- Answer: the time, the history, the fleet's life, the epoch, whether the caller
 -- had a lease, the ms for which all others have one (-1: no others), how many they
--- are, and pairs of a name and 1 for each that has none.
+-- are, and pairs of a name and 0, 1 for each that has none, 2 for each with another
+-- view: what follows the 16 digits of a life.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 if tonumber(ARGV[4]) > 0 and now > tonumber(ARGV[4]) then
@@ -26,20 +27,22 @@ for i = 1, #all, 2 do
     if all[i] == me then
       if life == ARGV[2] then
         if now < ends then mine = 1 end
-      elseif what == 'renew' then
+      elseif what ~= 'look' then
         epoch = ARGV[6] -- its life before ended with what it had not told
       end
     elseif now > ends + ARGV[7] then
       redis.call('HDEL', KEYS[1], all[i])
       epoch = ARGV[6]
     else
-      local absent = 1
-      if now < ends then
-        absent = 0
+      local state = 1
+      if now < ends and string.sub(life, 17) ~= string.sub(ARGV[2], 17) then
+        state = 2
+      elseif now < ends then
+        state = 0
         if left < 0 or ends - now < left then left = ends - now end
       end
       members[#members + 1] = string.sub(all[i], 3)
-      members[#members + 1] = absent
+      members[#members + 1] = state
     end
   end
 end
