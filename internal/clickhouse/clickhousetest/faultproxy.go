@@ -85,7 +85,7 @@ type FaultProxy struct {
 	standing Fault
 	next     []Fault
 	requests []Request
-	inFlight int
+	delayed  int
 	peak     int
 }
 
@@ -148,12 +148,13 @@ func (p *FaultProxy) Requests() []Request {
 // Count is how many requests were seen so far.
 func (p *FaultProxy) Count() int { return len(p.Requests()) }
 
-// InFlight is how many requests are being answered now, and the most there
-// were at once.
-func (p *FaultProxy) InFlight() (now, peak int) {
+// PeakDelayed is the most requests that were waiting out a Delay at once. No
+// answer is on its way then, so a client that has had one and goes on is not
+// counted twice, however late the proxy ends its part of it.
+func (p *FaultProxy) PeakDelayed() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.inFlight, p.peak
+	return p.peak
 }
 
 // ServeHTTP is the proxy itself.
@@ -162,8 +163,7 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.forward.ServeHTTP(w, r)
 		return
 	}
-	f := p.begin()
-	defer p.end()
+	f := p.take()
 	if f.kind == resetBeforeBody {
 		p.remember(r, nil)
 		abort(w)
@@ -175,14 +175,27 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if f.delay > 0 {
-		select {
-		case <-time.After(f.delay):
-		case <-r.Context().Done():
-			return
-		}
+	if f.delay > 0 && !p.wait(r.Context(), f.delay) {
+		return
 	}
 	p.apply(f, w, r)
+}
+
+func (p *FaultProxy) wait(ctx context.Context, delay time.Duration) bool {
+	count := func(by int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.delayed += by
+		p.peak = max(p.peak, p.delayed)
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-time.After(delay):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (p *FaultProxy) apply(f Fault, w http.ResponseWriter, r *http.Request) {
@@ -209,23 +222,15 @@ func (p *FaultProxy) apply(f Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (p *FaultProxy) begin() Fault {
+func (p *FaultProxy) take() Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.inFlight++
-	p.peak = max(p.peak, p.inFlight)
 	if len(p.next) == 0 {
 		return p.standing
 	}
 	f := p.next[0]
 	p.next = p.next[1:]
 	return f
-}
-
-func (p *FaultProxy) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.inFlight--
 }
 
 func (p *FaultProxy) remember(r *http.Request, body []byte) {
