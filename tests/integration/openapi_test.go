@@ -405,7 +405,7 @@ func (d *driver) limited() {
 	s.o.proxy.Set(clickhousetest.Hang())
 	go func() { _, _ = s.try(http.MethodGet, "/v1/pipes/top", nil) }()
 	s.eventually(func() string {
-		now, _ := s.o.proxy.InFlight()
+		now, _ := s.o.proxy.Held()
 		return unless(now > 0, "the only query does not run")
 	})
 	l.ask(http.MethodPost, "/v1/query", question{429, "/v1/query?table=pages", `{"select_all":true}`, nil})

@@ -93,7 +93,7 @@ func TestLimitsOfQueries(t *testing.T) {
 		}()
 	}
 	s.eventually(func() string {
-		now, _ := proxy.InFlight()
+		now, _ := proxy.Held()
 		return unless(now == 2, "both run")
 	})
 	overLimit(t, s.query("pages", fmt.Sprintf(question, 9), from("slow")...), "concurrent", "query.limits.concurrent", 2)

@@ -236,6 +236,4 @@ func TestSlowInsertIsNotRepeated(t *testing.T) {
 	s.accept("pages", lines("slow", 10))
 	s.stored("pages", 10)
 	assert.Len(t, inserts(s.o.proxy, "pages"), 1)
-	_, peak := s.o.proxy.InFlight()
-	assert.LessOrEqual(t, peak, 2, "a ping may be beside it")
 }

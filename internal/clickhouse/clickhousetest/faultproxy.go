@@ -85,7 +85,7 @@ type FaultProxy struct {
 	standing Fault
 	next     []Fault
 	requests []Request
-	delayed  int
+	held     int
 	peak     int
 }
 
@@ -148,13 +148,13 @@ func (p *FaultProxy) Requests() []Request {
 // Count is how many requests were seen so far.
 func (p *FaultProxy) Count() int { return len(p.Requests()) }
 
-// PeakDelayed is the most requests that were waiting out a Delay at once. No
-// answer is on its way then, so a client that has had one and goes on is not
-// counted twice, however late the proxy ends its part of it.
-func (p *FaultProxy) PeakDelayed() int {
+// Held is how many requests a Delay or a Hang keeps waiting, now and at most at
+// once. No answer is on its way then, so a client that has had one and goes on is
+// not counted twice, however late the proxy ends its part of it.
+func (p *FaultProxy) Held() (now, peak int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.peak
+	return p.held, p.peak
 }
 
 // ServeHTTP is the proxy itself.
@@ -175,23 +175,25 @@ func (p *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if f.delay > 0 && !p.wait(r.Context(), f.delay) {
+	if f.delay > 0 && !p.hold(r.Context(), time.After(f.delay)) {
 		return
 	}
 	p.apply(f, w, r)
 }
 
-func (p *FaultProxy) wait(ctx context.Context, delay time.Duration) bool {
+// hold keeps a request waiting until over, and reports whether it is still
+// wanted then.
+func (p *FaultProxy) hold(ctx context.Context, over <-chan time.Time) bool {
 	count := func(by int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.delayed += by
-		p.peak = max(p.peak, p.delayed)
+		p.held += by
+		p.peak = max(p.peak, p.held)
 	}
 	count(1)
 	defer count(-1)
 	select {
-	case <-time.After(delay):
+	case <-over:
 		return true
 	case <-ctx.Done():
 		return false
@@ -203,7 +205,7 @@ func (p *FaultProxy) apply(f Fault, w http.ResponseWriter, r *http.Request) {
 	case pass:
 		p.forward.ServeHTTP(w, r)
 	case hang:
-		<-r.Context().Done()
+		p.hold(r.Context(), nil)
 	case resetAfterBody:
 		abort(w)
 	case loseResponse:
