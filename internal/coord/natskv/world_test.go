@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -90,10 +91,13 @@ type process struct {
 	cut     bool
 	stood   time.Duration // that its monotonic clock missed
 	wallOff time.Duration
+
+	// pace is how fast its clocks run.
+	pace float64
 }
 
 func (w *world) process() *process {
-	p := &process{world: w, awake: make(chan struct{})}
+	p := &process{world: w, awake: make(chan struct{}), pace: 1}
 	close(p.awake)
 	return p
 }
@@ -149,15 +153,20 @@ func (p *process) Now() Instant {
 	p.running()
 	p.state.Lock()
 	defer p.state.Unlock()
-	now := time.Now()
-	return Instant{Mono: now.Sub(time.Unix(0, 0)) - p.stood, Wall: now.Add(p.wallOff).Round(0)}
+	now := time.Since(epoch)
+	return Instant{Mono: p.paced(now - p.stood), Wall: epoch.Add(p.paced(now) + p.wallOff).Round(0)}
 }
+
+// epoch is when all clocks showed the same: a bubble's beginning.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (p *process) paced(d time.Duration) time.Duration { return time.Duration(float64(d) * p.pace) }
 
 // After implements Clock. A process that stands does not see that it fired.
 func (p *process) After(d time.Duration) <-chan time.Time {
 	fired := make(chan time.Time, 1)
 	go func() {
-		time.Sleep(d)
+		time.Sleep(time.Duration(math.Ceil(float64(d)/p.pace)) + 1) // never too early: whoever waits for the rest would do so for ever
 		p.running()
 		fired <- time.Now()
 	}()
