@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // TestMain lets the test binary be the command: the engine has to have a
@@ -212,10 +214,8 @@ func TestTheNativeProtocolIsOpenedWhenAskedFor(t *testing.T) {
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.TCP))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := processtest.FreePort()
 	require.NoError(t, err)
-	port := l.Addr().(*net.TCPAddr).Port
-	require.NoError(t, l.Close())
 	require.Equal(t, port, launch(t, "--path", t.TempDir(), "--tcp-port", fmt.Sprint(port)).TCP)
 }
 

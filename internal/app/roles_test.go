@@ -18,6 +18,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
 	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // process is a running App, and where its first listener is.
@@ -78,10 +79,9 @@ func (p *process) statuses(base string, paths ...string) map[string]int {
 }
 
 func freePort(t *testing.T) int {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := processtest.FreePort()
 	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // writeSettings makes a directory of one tenant.

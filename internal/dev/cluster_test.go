@@ -58,16 +58,15 @@ func runCluster(t *testing.T, apply func(context.Context, []string) error) *runn
 	self, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv("WH_DEV_TEST", "1")
-	ports, err := freePorts(1)
-	require.NoError(t, err)
+	port := unused(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	r := &running{t: t, url: "http://" + address(ports[0]), stop: cancel, done: make(chan error, 1)}
+	r := &running{t: t, url: "http://" + address(port), stop: cancel, done: make(chan error, 1)}
 	c := &Cluster{Program: self, NATS: self, Processes: 3, Env: os.Environ(), Apply: apply, Say: t.Logf}
 	ready := make(chan struct{})
 	go func() {
 		r.done <- c.Run(ctx, ServerOptions{
-			DataDir: dir, SettingsDir: dir, LogFile: filepath.Join(dir, "log"), Host: loopback, Port: ports[0],
+			DataDir: dir, SettingsDir: dir, LogFile: filepath.Join(dir, "log"), Host: loopback, Port: port,
 			OperatorKey: "k", TokenSecret: strings.Repeat("s", 32),
 		}, func() { close(ready) })
 	}()

@@ -98,9 +98,9 @@ func TestServerConfigIsXMLWithThePorts(t *testing.T) {
 }
 
 func TestFreePortPrefersTheOneThatIsWanted(t *testing.T) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	taken := unused(t)
+	listener, err := net.Listen("tcp", address(taken))
 	require.NoError(t, err)
-	taken := listener.Addr().(*net.TCPAddr).Port
 	other := freePort(taken)
 	require.NotEqual(t, taken, other)
 	require.ErrorContains(t, checkPort(taken), strconv.Itoa(taken))

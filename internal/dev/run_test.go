@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // withClickHouseDev puts the real clickhouse-dev on PATH, or skips where the
@@ -77,6 +79,14 @@ func (s *stubServer) Run(ctx context.Context, o ServerOptions, ready func()) err
 	return nil
 }
 
+// unused is a port that nobody listens on.
+func unused(t *testing.T) int {
+	t.Helper()
+	port, err := processtest.FreePort()
+	require.NoError(t, err)
+	return port
+}
+
 func demoFile(t *testing.T, rows int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "rows.ndjson")
@@ -90,7 +100,7 @@ func TestRunStartsEverythingAndStopsIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	out, server := &screen{}, &stubServer{ingest: &ingestStub{}}
-	o := Options{Dir: t.TempDir(), Port: freePort(0), DemoData: demoFile(t, 1500), Out: out}
+	o := Options{Dir: t.TempDir(), Port: unused(t), DemoData: demoFile(t, 1500), Out: out}
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o, server) }()
 	require.Eventually(t, func() bool { return strings.Contains(out.String(), "WaveHouse is running") }, time.Minute, 10*time.Millisecond)
@@ -139,7 +149,7 @@ func findEngine(dir string) (int, error) {
 
 func TestRunStopsWhenTheServerFails(t *testing.T) {
 	withClickHouseDev(t)
-	o := Options{Dir: t.TempDir(), Port: freePort(0), NoDemo: true, Out: &screen{}}
+	o := Options{Dir: t.TempDir(), Port: unused(t), NoDemo: true, Out: &screen{}}
 	err := Run(t.Context(), o, failingServer{})
 	require.ErrorContains(t, err, "the disk is gone")
 	_, err = findEngine(o.Dir)
@@ -175,7 +185,7 @@ func TestRunUsesAClickHouseThatRuns(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Dir: t.TempDir(), Port: freePort(0), NoDemo: true, Out: out,
+			Dir: t.TempDir(), Port: unused(t), NoDemo: true, Out: out,
 			ClickHouse: "127.0.0.1", ClickHouseHTTP: listener.Addr().(*net.TCPAddr).Port,
 		}, &stubServer{ingest: &ingestStub{}})
 	}()

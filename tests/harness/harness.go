@@ -3,9 +3,7 @@
 package harness
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // Root is the repository's root.
@@ -73,10 +73,7 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 // FreePort returns a port that nothing listens on just now.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	port, err := processtest.FreePort()
 	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	addr, ok := listener.Addr().(*net.TCPAddr)
-	require.True(t, ok)
-	return addr.Port
+	return port
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // startBudget bounds a server's start on a busy machine.
@@ -43,15 +45,24 @@ func launch(dir string, remove, native bool) (*process, error) {
 	if err := os.WriteFile(p.users, []byte(usersXML), 0o600); err != nil {
 		return nil, fmt.Errorf("write users.xml: %w", err)
 	}
-	err := p.start()
-	for range 3 {
-		if !portTaken(err) {
+	var err error
+	for range 4 {
+		if err = p.findPorts(); err != nil {
+			return nil, err
+		}
+		if err = p.start(); !portTaken(err) {
 			break
 		}
-		p.httpPort, p.tcpPort = 0, 0
-		err = p.start()
 	}
 	return p, err
+}
+
+// findPorts finds ports that stay the server's over its restarts.
+func (p *process) findPorts() (err error) {
+	if p.httpPort, err = processtest.FreePort(); err == nil && p.native {
+		p.tcpPort, err = processtest.FreePort()
+	}
+	return err
 }
 
 // portTaken says that a port which was free had another owner by the time the

@@ -3,9 +3,12 @@ package clickhousetest
 import (
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // TCPProxy is a port in front of another one, for faults below HTTP.
@@ -29,11 +32,15 @@ func NewTCPProxy(t testing.TB, target string) *TCPProxy {
 	t.Helper()
 	p := &TCPProxy{target: target, conns: map[net.Conn]struct{}{}, stuck: map[net.Conn]struct{}{}}
 	p.passing.L = &p.mu
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := processtest.FreePort() // so that it can be closed and opened again
 	if err != nil {
 		t.Fatalf("start the proxy: %v", err)
 	}
-	p.addr = l.Addr().String()
+	p.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		t.Fatalf("start the proxy: %v", err)
+	}
 	p.serve(l)
 	t.Cleanup(p.close)
 	return p

@@ -6,7 +6,6 @@ package natstest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -110,22 +109,13 @@ func (c *Cluster) run(tool, dir string, o Options) error {
 
 // freePorts finds ports that nobody listens on, all different.
 func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports := make([]int, n)
+	for i := range ports {
+		port, err := processtest.FreePort()
 		if err != nil {
-			return nil, fmt.Errorf("find a port: %w", err)
+			return nil, err
 		}
-		defer func() { _ = l.Close() }()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		if err != nil {
-			return nil, fmt.Errorf("find a port: %w", err)
-		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			return nil, fmt.Errorf("find a port: %w", err)
-		}
-		ports = append(ports, number)
+		ports[i] = port
 	}
 	return ports, nil
 }

@@ -99,16 +99,7 @@ func Client(addr string) *goredis.Client {
 // FreePort returns a port that nobody listens on.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, text, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
+	port, err := processtest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
