@@ -90,6 +90,9 @@ func TestAnswersDoNotDependOnDeniedPaths(t *testing.T) {
 			if len(answers) == 0 {
 				statuses[a.status]++
 			}
+			// How long one server keeps an answer, which another document may have
+			// brought, follows how long its query took there.
+			a.header.Del("X-Cache")
 			told := visible(a)
 			if doc["group_by"] != nil && doc["order_by"] == nil && a.status == http.StatusOK {
 				told = fmt.Sprint(a.status, len(a.body)) // groups come in any order
