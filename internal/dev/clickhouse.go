@@ -23,6 +23,8 @@ import (
 const (
 	startTimeout = 60 * time.Second
 	stopTimeout  = time.Second
+	// maxLaunches bounds the ports that are tried.
+	maxLaunches = 3
 )
 
 // clickhouse is the ClickHouse that dev uses: one it started, or one that runs
@@ -55,12 +57,28 @@ func startClickHouse(ctx context.Context, o Options, say *progress) (*clickhouse
 	if o.ClickHouse != "" {
 		return useClickHouse(ctx, o)
 	}
+	return launch(ctx, o, say, func() int { return freePort(8123) })
+}
+
+// launch starts one on a port that was free a moment ago, and on the next one when
+// another program, such as another dev, was quicker.
+func launch(ctx context.Context, o Options, say *progress, free func() int) (*clickhouse, error) {
+	for attempt := 1; ; attempt++ {
+		port := free()
+		c, err := launchOn(ctx, o, say, port)
+		if err == nil || attempt == maxLaunches || freePort(port) == port {
+			return c, err
+		}
+	}
+}
+
+func launchOn(ctx context.Context, o Options, say *progress, port int) (*clickhouse, error) {
 	dir := filepath.Join(o.Dir, "clickhouse")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make ClickHouse's directory: %w", err)
 	}
 	c := &clickhouse{
-		host: loopback, http: freePort(8123),
+		host: loopback, http: port,
 		dir: dir, log: filepath.Join(o.Dir, "clickhouse.log"), say: say,
 		exited: make(chan struct{}), unexpectedExit: make(chan error, 1),
 	}
@@ -157,7 +175,7 @@ func (c *clickhouse) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		version, err := c.query(ctx, "SELECT version()")
+		version, err := c.ownVersion(ctx)
 		if err == nil {
 			c.version = version
 			c.mu.Lock()
@@ -173,6 +191,24 @@ func (c *clickhouse) waitReady(ctx context.Context) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// ownVersion is the version of the ClickHouse over c.dir: who else answers on its
+// port is another one.
+func (c *clickhouse) ownVersion(ctx context.Context) (string, error) {
+	answer, err := c.query(ctx, "SELECT version(), path FROM system.disks WHERE name = 'default' FORMAT TSVRaw")
+	if err != nil {
+		return "", err
+	}
+	version, dir, _ := strings.Cut(answer, "\t")
+	own, err := os.Stat(c.dir)
+	if err != nil {
+		return "", fmt.Errorf("look for ClickHouse's directory: %w", err)
+	}
+	if found, err := os.Stat(dir); err != nil || !os.SameFile(own, found) {
+		return "", fmt.Errorf("on port %d is the ClickHouse of %q", c.http, dir)
+	}
+	return version, nil
 }
 
 // ended yields an error when a ClickHouse that dev started ends by itself.

@@ -34,7 +34,8 @@ const createDemo = `CREATE TABLE IF NOT EXISTS ` + demoTable + ` (
   delay Int16 COMMENT 'minutes',
   distance UInt16 COMMENT 'miles',
   received_at DateTime64(3, 'UTC') DEFAULT now64(3)
-) ENGINE = MergeTree ORDER BY (origin, departed_at)`
+) ENGINE = MergeTree ORDER BY (origin, departed_at)
+SETTINGS non_replicated_deduplication_window = 1000`
 
 // loadDemo posts the demo's rows through the server, like any client, and
 // returns the table's name; "" when there is nothing to load from.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -160,6 +161,35 @@ type failingServer struct{}
 
 func (failingServer) Run(context.Context, ServerOptions, func()) error {
 	return fmt.Errorf("the disk is gone")
+}
+
+// A port that was free a moment ago is another ClickHouse's by the time it is bound:
+// that one is left alone.
+func TestAPortThatAnotherClickHouseTookIsLeftToIt(t *testing.T) {
+	withClickHouseDev(t)
+	asked := make(chan string, 1000)
+	web := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		statement, _ := io.ReadAll(r.Body)
+		asked <- string(statement)
+		fmt.Fprintln(w, "26.7\t"+os.TempDir()+"/")
+	})}
+	listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	require.NoError(t, err)
+	go func() { _ = web.Serve(listener) }()
+	defer web.Close()
+	ports := []int{listener.Addr().(*net.TCPAddr).Port, unused(t)}
+	next := 0
+	c, err := launch(t.Context(), Options{Dir: t.TempDir()}, newProgress(&screen{}, false), func() int {
+		next++
+		return ports[next-1]
+	})
+	require.NoError(t, err)
+	defer c.stop()
+	require.Equal(t, ports[1], c.http)
+	require.NotEqual(t, "26.7", c.version)
+	for range len(asked) {
+		require.Contains(t, <-asked, "SELECT version()", "nothing but who it is")
+	}
 }
 
 func TestRunNamesAPortInUse(t *testing.T) {

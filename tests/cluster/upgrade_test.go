@@ -27,7 +27,7 @@ func TestARollingUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, 3, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
 	s.clickhouse.Must(t, "CREATE TABLE load (id String, note String DEFAULT '') ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 10000")
-	s.clickhouse.Must(t, "CREATE TABLE pages (n UInt64) ENGINE = MergeTree ORDER BY n")
+	s.clickhouse.Must(t, "CREATE TABLE pages (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 10000")
 	names := []string{"api-0", "api-1", "writer-0", "writer-1"}
 	roles := []string{"api", "api,sweeper", "ingest", "ingest"}
 	now := s.bin

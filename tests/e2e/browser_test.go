@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,7 +80,9 @@ func newPage(t *testing.T, token func() string) *page {
 // open shows the page in a browser of its own, which stays until the test ends.
 func (p *page) open(t *testing.T, chromium, stream string) {
 	t.Helper()
-	browse(t, chromium, p.site.URL+"/live.html?"+url.Values{"stream": {stream}, "token": {p.token()}}.Encode())
+	browse(t, chromium, p.site.URL+"/live.html?"+url.Values{
+		"stream": {stream}, "token": {p.token()}, "since": {time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)},
+	}.Encode())
 }
 
 // browse opens a page in a browser of its own, which stays until the test ends.

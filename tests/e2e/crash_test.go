@@ -143,10 +143,13 @@ func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)
+	server.Kill()
+	server.Setenv("WH_SERVER_SHUTDOWN_TIMEOUT=10m")
+	server.restart(t)
 	server.AwaitReady(t)
 	clickhouse.Kill()
 	require.Equal(t, http.StatusOK, server.Ingest(t, "load", `{"id":"kept"}`).Status)
-	// A request that never ends its body holds the stop up.
+	// A request that never ends its body holds the stop up for minutes.
 	hold := holdRequest(t, server.current())
 	defer hold()
 	server.Signal(syscall.SIGTERM)

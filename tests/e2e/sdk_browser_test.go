@@ -64,7 +64,7 @@ func TestTheClientInABrowser(t *testing.T) {
 // await waits for a report.
 func (p *sdkPage) await(t *testing.T, kind, data string) {
 	t.Helper()
-	harness.Eventually(t, 60*time.Second, func() error {
+	harness.Eventually(t, 90*time.Second, func() error {
 		if p.count("failed", "") > 0 || p.count(kind, data) == 0 {
 			return fmt.Errorf("no %s %q: %+v", kind, data, p.all())
 		}
@@ -75,7 +75,8 @@ func (p *sdkPage) await(t *testing.T, kind, data string) {
 // stored waits until exactly these ids are in the table.
 func (p *sdkPage) stored(t *testing.T, ids ...string) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, func() error {
+	// A browser may have to start first.
+	harness.Eventually(t, 90*time.Second, func() error {
 		answer := p.server.Query(t, "pages", `{"columns":["id"],"order_by":[{"column":"id"}]}`)
 		var rows []struct{ ID string }
 		answer.JSON(t, &rows)

@@ -285,7 +285,15 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	})
 	load.Stop()
 	load.Account(t, clickhouse, 30*time.Second)
-	join() // nothing is written any more
+	// Nothing is written any more, once the server has heard that its last INSERT
+	// is done and what nobody was answered for is written too.
+	harness.Eventually(t, 60*time.Second, func() error {
+		if !queryJoined(t, server.current()).exact {
+			return fmt.Errorf("the join is not exact")
+		}
+		return nil
+	})
+	join()
 	require.True(t, joins[len(joins)-1].exact)
 	exact := 0
 	for i, j := range joins {
@@ -334,7 +342,7 @@ func insert(t *testing.T, s *harness.Server, id string) {
 // awaitRow waits until the page has seen the row.
 func (p *page) awaitRow(t *testing.T, id string) {
 	t.Helper()
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, 60*time.Second, func() error {
 		ids := p.rowIDs(t)
 		if len(ids) == 0 || ids[len(ids)-1] != id {
 			return fmt.Errorf("no %s after %v; reports %+v", id, ids, p.all())

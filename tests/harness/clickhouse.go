@@ -30,7 +30,7 @@ type ClickHouse struct {
 // StartClickHouse runs one for this test.
 func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 	t.Helper()
-	c := &ClickHouse{bin: bin, dir: t.TempDir()}
+	c := &ClickHouse{HTTPPort: FreePort(t), bin: bin, dir: t.TempDir()}
 	c.Start(t)
 	return c
 }
@@ -39,7 +39,7 @@ func StartClickHouse(t testing.TB, bin string) *ClickHouse {
 // early versions of the server need it.
 func StartNativeClickHouse(t testing.TB, bin string) *ClickHouse {
 	t.Helper()
-	c := &ClickHouse{native: true, bin: bin, dir: t.TempDir()}
+	c := &ClickHouse{HTTPPort: FreePort(t), NativePort: FreePort(t), native: true, bin: bin, dir: t.TempDir()}
 	c.Start(t)
 	return c
 }

@@ -62,9 +62,11 @@ func StartProcess(t testing.TB, dir string, env []string, name string, args ...s
 		close(p.exited)
 	}()
 	t.Cleanup(func() {
-		p.Kill()
-		// What it started in its own group, such as nginx's workers, goes too.
+		// What it started in its own group, such as the processes of a browser,
+		// goes with it, and is waited for as far as it has its output: nothing
+		// writes to the test's directories while they are removed.
 		_ = syscall.Kill(-p.PID(), syscall.SIGKILL)
+		p.Kill()
 		_ = stdin.Close()
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", name, lastBytes(p.Output(), 8<<10))

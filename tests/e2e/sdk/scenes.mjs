@@ -26,7 +26,7 @@ export async function scenes({ WaveHouse, WaveHouseError }, url) {
   abort.abort();
 
   let stored = [];
-  const deadline = Date.now() + 10_000;
+  const deadline = Date.now() + 60_000;
   while (stored.length < 2 && Date.now() < deadline) {
     stored = await client.query("pages", {
       columns: ["event_id"],
