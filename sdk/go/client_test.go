@@ -386,7 +386,7 @@ func TestABatchIsRepeatedUnderItsKeyUntilItIsAnswered(t *testing.T) {
 	c, _ := client(t, s, WithRetries(0))
 	var mu sync.Mutex
 	var dropped []row
-	b := NewBatcher(c, "t", BatcherOptions[row]{MaxRows: 2, OnDrop: func(rows []row, _ error) {
+	b := NewBatcher(c, "t", BatcherOptions[row]{MaxRows: 2, MaxAge: time.Hour, OnDrop: func(rows []row, _ error) {
 		mu.Lock()
 		defer mu.Unlock()
 		dropped = append(dropped, rows...)

@@ -29,7 +29,7 @@ func TestThroughAFaultyNetwork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	behind := func(fault string) *Client {
-		c, err := New(os.Getenv("WAVEHOUSE_URL"), WithHeader("X-Fault", fault), WithRetries(8))
+		c, err := New(os.Getenv("WAVEHOUSE_URL"), WithHeader("X-Fault", fault), WithRetries(20))
 		if err != nil {
 			panic(err)
 		}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds the wait for what comes.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // service is a NATS cluster, a ClickHouse and processes on both.
 type service struct {

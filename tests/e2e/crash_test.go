@@ -48,7 +48,7 @@ func TestKilledTenTimesUnderLoad(t *testing.T) {
 	load, once := harness.StartLoad(server.current, "load", 4), harness.StartLoad(server.current, "once", 4)
 	for i := range 10 {
 		before := load.Answered()
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if load.Answered() < before+500 {
 				return fmt.Errorf("round %d: %d rows answered", i, load.Answered()-before)
 			}
@@ -78,18 +78,18 @@ func TestDeployUnderLoad(t *testing.T) {
 	load := harness.StartLoad(server.current, "load", 4)
 	for range 5 {
 		before := load.Answered()
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if load.Answered() < before+200 {
 				return fmt.Errorf("%d rows answered", load.Answered()-before)
 			}
 			return nil
 		})
 		server.Signal(syscall.SIGTERM)
-		require.Zero(t, server.Wait(t, 30*time.Second))
+		require.Zero(t, server.Wait(t, time.Minute))
 		server.restart(t)
 	}
 	load.Stop()
-	require.Zero(t, load.Account(t, clickhouse, 30*time.Second), "a clean stop stores nothing twice")
+	require.Zero(t, load.Account(t, clickhouse, time.Minute), "a clean stop stores nothing twice")
 }
 
 func TestAcknowledgedMeansDurable(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAcknowledgedMeansDurable(t *testing.T) {
 	server.Kill()
 	clickhouse.Start(t)
 	server.restart(t)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := clickhouse.Must(t, "SELECT count(), uniqExact(id) FROM load"); got != "200\t200" {
 			return fmt.Errorf("rows and ids: %s", got)
 		}
@@ -125,10 +125,10 @@ func TestStopWhileClickHouseIsAway(t *testing.T) {
 	a := server.Do(t, http.MethodPost, "/v1/ingest?table=load", rows.String(), "Content-Type", "application/x-ndjson")
 	require.Equal(t, http.StatusOK, a.Status)
 	server.Signal(syscall.SIGTERM)
-	require.Zero(t, server.Wait(t, 30*time.Second), server.Output())
+	require.Zero(t, server.Wait(t, time.Minute), server.Output())
 	clickhouse.Start(t)
 	server.restart(t)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := clickhouse.Must(t, "SELECT count(), uniqExact(id) FROM load"); got != "500\t500" {
 			return fmt.Errorf("rows and ids: %s", got)
 		}
@@ -153,7 +153,7 @@ func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	hold := holdRequest(t, server.current())
 	defer hold()
 	server.Signal(syscall.SIGTERM)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if !strings.Contains(server.Output(), `"msg":"stopping"`) {
 			return fmt.Errorf("not stopping: %s", server.Output())
 		}
@@ -164,7 +164,7 @@ func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
 	require.Equal(t, 1, server.Wait(t, promptly))
 	clickhouse.Start(t)
 	server.restart(t)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := clickhouse.Must(t, "SELECT count() FROM load"); got != "1" {
 			return fmt.Errorf("%s rows", got)
 		}

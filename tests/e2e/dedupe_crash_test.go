@@ -48,7 +48,7 @@ func TestRetriesAcrossKillsStoreEachIDOnce(t *testing.T) {
 	}
 	for round := range 4 {
 		before := answered.Load()
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if answered.Load() < before+600 {
 				return fmt.Errorf("round %d: %d rows answered", round, answered.Load()-before)
 			}

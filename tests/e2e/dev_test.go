@@ -155,7 +155,7 @@ func TestDevKilledLeavesNothingBehind(t *testing.T) {
 	require.NotEmpty(t, children)
 	dev.Kill()
 	for _, child := range children {
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if err := syscall.Kill(child, 0); err == nil {
 				return fmt.Errorf("process %d is left behind", child)
 			}
@@ -170,7 +170,7 @@ func TestDevNamesAPortInUse(t *testing.T) {
 	defer listener.Close()
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	p := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev", "--dir", t.TempDir(), "--port", port)
-	require.Equal(t, 1, p.Wait(t, 30*time.Second))
+	require.Equal(t, 1, p.Wait(t, time.Minute))
 	require.Contains(t, p.Output(), "port "+port+" cannot be used")
 	require.Contains(t, p.Output(), "--port")
 }
@@ -185,7 +185,7 @@ func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
 	clickhouse.Must(t, "CREATE TABLE clicks (page String) ENGINE = MergeTree ORDER BY page")
 	require.Contains(t, shell(t, fmt.Sprintf(
 		`curl -sS -X POST 'localhost:%d/v1/ingest?table=clicks' -H 'Content-Type: application/json' -d '{"page":"/home"}'`, port)), `{"ok":true}`)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := clickhouse.Must(t, "SELECT count() FROM clicks"); got != "1" {
 			return fmt.Errorf("%s rows", got)
 		}
@@ -196,7 +196,7 @@ func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
 
 	wrong := harness.StartProcess(t, t.TempDir(), nil, filepath.Join(binaries.Dir(t), "wavehouse"), "dev",
 		"--dir", t.TempDir(), "--port", strconv.Itoa(harness.FreePort(t)), "--clickhouse", "127.0.0.1:1", "--clickhouse-http-port", "1")
-	require.Equal(t, 1, wrong.Wait(t, 30*time.Second))
+	require.Equal(t, 1, wrong.Wait(t, time.Minute))
 	require.Contains(t, wrong.Output(), "--clickhouse 127.0.0.1:1")
 }
 

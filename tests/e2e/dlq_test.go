@@ -102,7 +102,7 @@ func killReplay(t *testing.T, server *movingServer, letters int) (left int) {
 		// Its answer never comes, or says that all are replayed.
 		_, _ = server.TryDo(http.MethodPost, "/v1/ops/dlq/replay", `{"table":"moving","all":true}`, "X-Operator-Key", harness.OperatorKey)
 	}()
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := parkedRows(t, server); got == letters {
 			return fmt.Errorf("%d letters, and none is replayed", got)
 		}
@@ -145,7 +145,7 @@ func TestDeadLettersOnTheCommandLine(t *testing.T) {
 	require.Contains(t, dlq(0, "replay", "--table", "moving", ids[1].ID), "replayed 1, failed 0, remaining 3")
 	require.Contains(t, dlq(1, "replay", "--table", "moving", ids[1].ID), "dlq.unknown_id")
 	require.Contains(t, dlq(0, "replay", "--table", "moving", "--all"), "replayed 3, failed 0, remaining 0")
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if got := clickhouse.Must(t, "SELECT count() FROM moving"); got != "4" {
 			return fmt.Errorf("%s rows", got)
 		}

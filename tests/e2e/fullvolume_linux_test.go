@@ -60,12 +60,12 @@ func TestStartOnAFullVolume(t *testing.T) {
 	require.Contains(t, ready.Body, "the volume has")
 	require.Equal(t, http.StatusOK, s.Query(t, "pages", `{"columns":["id"],"limit":1}`).Status)
 	require.NoError(t, os.Remove(fill))
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if a := s.Ingest(t, "pages", `{"id":101,"text":"room"}`); a.Status != http.StatusOK {
 			return fmt.Errorf("%d %s", a.Status, a.Body)
 		}
 		return nil
 	})
 	s.Signal(syscall.SIGTERM)
-	require.Zero(t, s.Wait(t, 30*time.Second), s.Output())
+	require.Zero(t, s.Wait(t, time.Minute), s.Output())
 }

@@ -44,7 +44,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	})
 	server.AwaitReady(t)
 	load := harness.StartLoad(server.current, "load", 4)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if load.Answered() < 200 {
 			return fmt.Errorf("%d rows answered", load.Answered())
 		}
@@ -53,7 +53,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	clickhouse.Kill()
 	// Counted from here: the queue may be full before readiness says why.
 	before := load.Answered()
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		a := server.Do(t, http.MethodGet, "/readyz", "")
 		if a.Status != http.StatusServiceUnavailable || !strings.Contains(a.Body, fmt.Sprintf("127.0.0.1:%d/default", clickhouse.HTTPPort)) {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
@@ -61,7 +61,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 		return nil
 	})
 	require.Equal(t, http.StatusOK, server.Do(t, http.MethodGet, "/livez", "").Status)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if load.Answered() < before+200 {
 			return fmt.Errorf("%d rows answered while ClickHouse is away", load.Answered()-before)
 		}
@@ -75,7 +75,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	})
 	load.Stop()
 	var refused harness.Answer
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		// What was refused may have been larger, as it is stored.
 		refused = server.Ingest(t, "load", `[`+strings.Repeat(`{"id":"x","note":"`+strings.Repeat("n", 1000)+`"},`, 500)+`{"id":"x"}]`)
 		if refused.Status != http.StatusServiceUnavailable {
@@ -89,13 +89,13 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 	clickhouse.Start(t)
 	repeated := load.Account(t, clickhouse, 60*time.Second)
 	t.Logf("%d rows answered, %d stored more than once, answers %v", load.Answered(), repeated, load.Statuses())
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if a := server.Ingest(t, "load", `{"id":"after"}`); a.Status != http.StatusOK {
 			return fmt.Errorf("ingest: %d %s", a.Status, a.Body)
 		}
 		return nil
 	})
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusOK {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
 		}
@@ -122,7 +122,7 @@ func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	server.AwaitReady(t)
 	require.Equal(t, http.StatusOK, server.Ingest(t, "load", `{"id":"now"}`).Status)
 	clickhouse.Stop(t)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusServiceUnavailable {
 			return fmt.Errorf("readyz: %d", a.Status)
 		}
@@ -130,7 +130,7 @@ func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 	})
 	require.Equal(t, http.StatusOK, server.Do(t, http.MethodGet, "/livez", "").Status)
 	clickhouse.Start(t)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if a := server.Do(t, http.MethodGet, "/readyz", ""); a.Status != http.StatusOK {
 			return fmt.Errorf("readyz: %d %s", a.Status, a.Body)
 		}

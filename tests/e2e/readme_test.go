@@ -53,7 +53,7 @@ func TestReadmeCommands(t *testing.T) {
 	adapt := strings.NewReplacer("localhost:8080", fmt.Sprintf("localhost:%d", port), "localhost:8123", "localhost:"+shown)
 
 	stream := harness.StartProcess(t, dir, nil, "sh", "-c", "exec "+adapt.Replace(blocks(t, "readme-stream")[0]))
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if !strings.Contains(stream.Output(), ": connected") {
 			return fmt.Errorf("stream: %s", stream.Output())
 		}
@@ -67,7 +67,7 @@ func TestReadmeCommands(t *testing.T) {
 	require.Contains(t, out, `"code":"record.type_mismatch"`)
 	require.Contains(t, out, `"column":"delay"`)
 	// The rows are seen live before they can be read.
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		for _, id := range []string{"mine-1", "mine-2", "mine-4"} {
 			if !strings.Contains(stream.Output(), id) {
 				return fmt.Errorf("%s is not in the stream: %s", id, stream.Output())
@@ -75,7 +75,7 @@ func TestReadmeCommands(t *testing.T) {
 		}
 		return nil
 	})
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		out = shell(t, adapt.Replace(commands[1]))
 		for _, id := range []string{"mine-1", "mine-2", "mine-4"} {
 			if !strings.Contains(out, id) {
@@ -87,7 +87,7 @@ func TestReadmeCommands(t *testing.T) {
 	require.NotContains(t, out, "mine-3")
 	require.Contains(t, out, `"flights":`)
 
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		local := strings.NewReplacer("data/dev", dir, "bin/wavehouse", filepath.Join(binaries.Dir(t), "wavehouse"))
 		out = shell(t, local.Replace(adapt.Replace(blocks(t, "readme-token")[0])))
 		if !strings.Contains(out, `"origin":"SFO"`) || strings.Count(out, `"origin"`) != 1 {

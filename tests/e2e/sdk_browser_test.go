@@ -95,7 +95,7 @@ func cutBeforeTheFirstRow(t *testing.T, p *sdkPage, open func(string)) {
 	open("stream")
 	p.await(t, "again", "0") // a question with If-None-Match passes the browser's preflight
 	p.await(t, "open", "")
-	harness.Eventually(t, 30*time.Second, func() error { return p.subscribers(t, 1) })
+	harness.Eventually(t, time.Minute, func() error { return p.subscribers(t, 1) })
 	p.proxy.Refuse()
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"while-away"}`).Status)
 	p.proxy.Pass(t)
@@ -141,7 +141,7 @@ func shareAStream(t *testing.T, p *sdkPage, open func(string)) {
 	open("tabs")
 	p.await(t, "alive", "1")
 	p.await(t, "blive", "1")
-	harness.Eventually(t, 30*time.Second, func() error { return p.subscribers(t, 1) })
+	harness.Eventually(t, time.Minute, func() error { return p.subscribers(t, 1) })
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"2"}`).Status)
 	p.await(t, "alive", "1 2")
 	p.await(t, "blive", "1 2")
@@ -149,5 +149,5 @@ func shareAStream(t *testing.T, p *sdkPage, open func(string)) {
 	p.await(t, "closed", "")
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"3"}`).Status)
 	p.await(t, "blive", "1 2 3")
-	harness.Eventually(t, 30*time.Second, func() error { return p.subscribers(t, 1) })
+	harness.Eventually(t, time.Minute, func() error { return p.subscribers(t, 1) })
 }

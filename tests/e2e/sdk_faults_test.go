@@ -137,7 +137,7 @@ func TestClientsThroughAFaultyNetwork(t *testing.T) {
 			var out strings.Builder
 			cmd.Stdout, cmd.Stderr = &out, &out
 			require.NoError(t, cmd.Start())
-			harness.Eventually(t, 2*time.Minute, func() error {
+			harness.Eventually(t, 5*time.Minute, func() error {
 				if !network.seen("busy") {
 					return fmt.Errorf("the client is not through yet")
 				}
@@ -180,7 +180,7 @@ func TestClientsThroughAFaultyNetwork(t *testing.T) {
 // streamBytes is how long the stream of pages is up to the end of its last row.
 func streamBytes(t *testing.T, server *movingServer) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/stream?table=pages&since=2001-01-01T00:00:00Z", nil)
 	require.NoError(t, err)

@@ -19,22 +19,22 @@ import (
 func TestSignalsDuringTheStart(t *testing.T) {
 	s := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: harness.StartClickHouse(t, binaries.Dir(t))})
 	s.Signal(syscall.SIGTERM)
-	require.Zero(t, s.Wait(t, 30*time.Second), s.Output())
+	require.Zero(t, s.Wait(t, time.Minute), s.Output())
 	lock := filepath.Join(s.DataDir, "nats", "lock")
 	begin := func() {
 		require.NoError(t, os.Remove(lock))
 		s.Begin(t)
-		harness.Eventually(t, 30*time.Second, func() error { _, err := os.Stat(lock); return err })
+		harness.Eventually(t, time.Minute, func() error { _, err := os.Stat(lock); return err })
 	}
 	for n := range 12 {
 		begin()
 		time.Sleep(time.Duration(n*n) * time.Millisecond)
 		s.Signal(syscall.SIGTERM)
-		require.Zero(t, s.Wait(t, 30*time.Second), "%d: %s", n, s.Output())
+		require.Zero(t, s.Wait(t, time.Minute), "%d: %s", n, s.Output())
 	}
 	begin()
 	s.Signal(syscall.SIGHUP)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if !strings.Contains(s.Output(), "settings reloaded") {
 			return fmt.Errorf("no reload yet: %s", s.Output())
 		}
@@ -42,5 +42,5 @@ func TestSignalsDuringTheStart(t *testing.T) {
 	})
 	require.Less(t, strings.Index(s.Output(), `"serving"`), strings.Index(s.Output(), "settings reloaded"))
 	s.Signal(syscall.SIGTERM)
-	require.Zero(t, s.Wait(t, 30*time.Second), s.Output())
+	require.Zero(t, s.Wait(t, time.Minute), s.Output())
 }

@@ -155,7 +155,7 @@ func TestStreamOverKillsAndRestarts(t *testing.T) {
 		readers[i] = follow(t, url, client, "")
 	}
 	everyone := func(times int) {
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			for i, f := range readers {
 				if n := f.accepted(); n < times {
 					return fmt.Errorf("reader %d connected %d times", i, n)
@@ -168,7 +168,7 @@ func TestStreamOverKillsAndRestarts(t *testing.T) {
 	load := harness.StartLoad(server.current, "load", 4)
 	for round := range 6 {
 		before := load.Answered()
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if load.Answered() < before+300 {
 				return fmt.Errorf("round %d: %d rows answered", round, load.Answered()-before)
 			}
@@ -176,7 +176,7 @@ func TestStreamOverKillsAndRestarts(t *testing.T) {
 		})
 		if round%3 == 2 {
 			server.Signal(syscall.SIGTERM)
-			require.Zero(t, server.Wait(t, 30*time.Second))
+			require.Zero(t, server.Wait(t, time.Minute))
 		} else {
 			server.Kill()
 		}
@@ -185,7 +185,7 @@ func TestStreamOverKillsAndRestarts(t *testing.T) {
 	}
 	load.Stop()
 	for i, f := range readers {
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if err := f.account(load.AnsweredIDs()); err != nil {
 				return fmt.Errorf("reader %d: %w", i, err)
 			}
@@ -265,7 +265,7 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	load := harness.StartLoad(server.current, "load", 4)
 	for range 8 {
 		before := load.Answered()
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if load.Answered() < before+150 {
 				return fmt.Errorf("%d rows answered", load.Answered()-before)
 			}
@@ -277,14 +277,14 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	server.restart(t)
 	server.AwaitReady(t)
 	join() // while rows of the former process wait to be written again
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if load.Answered() < 2000 {
 			return fmt.Errorf("%d rows answered", load.Answered())
 		}
 		return nil
 	})
 	load.Stop()
-	load.Account(t, clickhouse, 30*time.Second)
+	load.Account(t, clickhouse, time.Minute)
 	// Nothing is written any more, once the server has heard that its last INSERT
 	// is done and what nobody was answered for is written too.
 	harness.Eventually(t, 60*time.Second, func() error {
@@ -297,7 +297,7 @@ func TestAQueryAndTheStreamThatFollowsItJoin(t *testing.T) {
 	require.True(t, joins[len(joins)-1].exact)
 	exact := 0
 	for i, j := range joins {
-		harness.Eventually(t, 30*time.Second, func() error { return j.check(t, followers[i], load.AnsweredIDs()) })
+		harness.Eventually(t, time.Minute, func() error { return j.check(t, followers[i], load.AnsweredIDs()) })
 		if j.exact {
 			exact++
 		}
@@ -413,7 +413,7 @@ func leaveAPageOpen(t *testing.T, front func(addr string) string) {
 
 	// Restarts, one clean and one not, with rows while the page is away.
 	for i, end := range []func(){
-		func() { server.Signal(syscall.SIGTERM); server.Wait(t, 30*time.Second) },
+		func() { server.Signal(syscall.SIGTERM); server.Wait(t, time.Minute) },
 		func() { server.Kill() },
 	} {
 		send(fmt.Sprintf("before-%d", i))
@@ -437,7 +437,7 @@ func leaveAPageOpen(t *testing.T, front func(addr string) string) {
 	assert.NotContains(t, reports[len(reports)-1].Data, "s3cret")
 	edit(strings.Replace(viewerAndWriter, `"viewer":{"select":{}},`, "", 1))
 	send("withheld")
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		if p.count("end", "access_revoked") == 0 {
 			return fmt.Errorf("the page still streams: %+v", p.all())
 		}
@@ -473,7 +473,7 @@ http {
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	harness.StartProcess(t, dir, nil, nginx, "-p", dir, "-c", file, "-e", filepath.Join(dir, "error.log"))
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	harness.Eventually(t, 30*time.Second, func() error {
+	harness.Eventually(t, time.Minute, func() error {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			err = conn.Close()
@@ -488,7 +488,7 @@ func TestStreamBehindNginx(t *testing.T) {
 	tool(t, "nginx", "/usr/sbin/nginx")
 	server := startStreaming(t, "http://127.0.0.1:1", viewerAndWriter)
 	front := behindNginx(t, strings.TrimPrefix(server.URL, "http://"))
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, front+"/v1/stream?table=pages", nil)
 	require.NoError(t, err)

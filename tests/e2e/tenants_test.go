@@ -52,7 +52,7 @@ func (c *town) status(tenant string) int {
 
 func (c *town) await(tenant string, status int) {
 	c.t.Helper()
-	harness.Eventually(c.t, 30*time.Second, func() error {
+	harness.Eventually(c.t, time.Minute, func() error {
 		if got := c.status(tenant); got != status {
 			return fmt.Errorf("tenant %s: %d, not yet %d", tenant, got, status)
 		}
@@ -114,7 +114,7 @@ func TestTenantsFollowSIGHUP(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{"acme": "served", "birch": "rejected", "elm": "served", "cedar": "removed"}, states)
 	for _, tenant := range []string{"acme", "elm"} {
-		harness.Eventually(t, 30*time.Second, func() error {
+		harness.Eventually(t, time.Minute, func() error {
 			if c.rows(tenant) != "1" {
 				return fmt.Errorf("nothing in %s", tenant)
 			}

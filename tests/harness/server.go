@@ -107,7 +107,7 @@ func (s *Server) Setenv(env ...string) { s.options.Env = append(s.options.Env, e
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.Begin(t)
-	Eventually(t, time.Minute, func() error {
+	Eventually(t, 2*time.Minute, func() error {
 		select {
 		case <-s.Exited():
 			require.FailNow(t, "the server ended", s.Output())
@@ -146,7 +146,7 @@ func (s *Server) ServingSince(t testing.TB) time.Time {
 // AwaitReady waits for /livez.
 func (s *Server) AwaitReady(t testing.TB) {
 	t.Helper()
-	Eventually(t, time.Minute, func() error {
+	Eventually(t, 2*time.Minute, func() error {
 		answer, err := s.TryDo(http.MethodGet, "/livez", "")
 		if err == nil && answer.Status != http.StatusOK {
 			return fmt.Errorf("%d %s", answer.Status, answer.Body)

@@ -61,7 +61,7 @@ test("a reconnect resumes after the last row that was handed out", async (t) => 
 test("a connection that breaks is a reconnect", async (t) => {
   const broken: Answer = (response) => {
     sse(hello + row("a.1", 1), true)(response, {} as never);
-    setTimeout(() => response.socket?.destroy(), 20);
+    setTimeout(() => response.socket?.destroy(), 300);
   };
   const { stub, ns, error } = await watch(t, [reset, broken, sse(row("a.2", 2)), gone]);
   assert.equal(error, undefined);
@@ -163,7 +163,7 @@ test("leaving the loop closes the connection", async (t) => {
 });
 
 test("silence is a dead connection", async (t) => {
-  const { ns, stub } = await watch(t, [sse(hello + row("a.1", 1), true), sse(row("a.2", 2)), gone], { idleTimeoutMs: 100 });
+  const { ns, stub } = await watch(t, [sse(hello + row("a.1", 1), true), sse(row("a.2", 2)), gone], { idleTimeoutMs: 1500 });
   assert.deepEqual(ns, [1, 2]);
   assert.equal(stub.received.length, 3);
 });

@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 
 const [dist, url, cuts] = process.argv.slice(2);
 const { WaveHouse } = await import(pathToFileURL(`${dist}/esm/index.js`).href);
-const behind = (fault) => new WaveHouse({ url, headers: { "X-Fault": fault }, maxRetries: 8 });
+const behind = (fault) => new WaveHouse({ url, headers: { "X-Fault": fault }, maxRetries: 20 });
 
 async function read(fault, table, last) {
   const ids = [];
