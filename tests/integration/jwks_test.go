@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/processtest"
 )
 
 // keyServer hands out a key set at an address that is known before it listens.
@@ -31,10 +34,9 @@ type keyServer struct {
 
 func newKeyServer(t *testing.T) *keyServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := processtest.FreePort()
 	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return &keyServer{address: listener.Addr().String()}
+	return &keyServer{address: fmt.Sprint("127.0.0.1:", port)}
 }
 
 func (k *keyServer) config() map[string]string {

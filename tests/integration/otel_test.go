@@ -44,7 +44,7 @@ func TestOpenTelemetrysTablesCanBePostedTo(t *testing.T) {
 		"SpanAttributes":{"http.status_code":"200"},"Duration":1500,"StatusCode":"Ok","StatusMessage":""`
 	inserted := func(table, contentType, body string) {
 		t.Helper()
-		a := s.do(http.MethodPost, "/v1/ingest?wait=inserted&table="+table, body, "Content-Type", contentType)
+		a := s.do(http.MethodPost, "/v1/ingest?wait=inserted&timeout=55s&table="+table, body, "Content-Type", contentType)
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		require.NotContains(t, a.body, `"failed":1`)
 		require.Contains(t, a.body, `"inserted":true`)

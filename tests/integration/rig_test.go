@@ -178,7 +178,7 @@ func (s *server) stop() {
 		select {
 		case err := <-s.ended:
 			require.NoError(s.t, err)
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			require.FailNow(s.t, "the server did not stop")
 		}
 		s.client.CloseIdleConnections()

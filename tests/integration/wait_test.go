@@ -26,9 +26,13 @@ type waited struct {
 	Results      []result `json:"results"`
 }
 
-// wait posts a body and waits for its rows; query is added to the URL.
+// wait posts a body and waits for its rows, as long as may be unless query, which is
+// added to the URL, says for how long.
 func (s *server) wait(table, query, body, contentType string) answer {
 	s.t.Helper()
+	if !strings.Contains(query, "&timeout=") {
+		query += "&timeout=55s"
+	}
 	return s.do(http.MethodPost, "/v1/ingest?wait=inserted&table="+table+query, body, "Content-Type", contentType)
 }
 
@@ -48,7 +52,7 @@ func TestRowsAreThereWhenTheAnswerIs(t *testing.T) {
 		{"text/csv", "event_id,page\nc1,/\nc2,/\n", 2},
 		{"text/tab-separated-values", "event_id\tpage\nt1\t/\n", 1},
 	} {
-		a := s.wait("pages", "&timeout=30s", body.text, body.contentType)
+		a := s.wait("pages", "&timeout=55s", body.text, body.contentType)
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		want += body.rows
 		assert.Equal(t, want, s.ch.Count(t, "pages"), body.contentType)
@@ -79,7 +83,7 @@ func TestManyWaitAtOnce(t *testing.T) {
 			if i%4 == 0 {
 				n = 5000 // refused by the table's constraint
 			}
-			a, err := s.try(http.MethodPost, "/v1/ingest?table=guarded&wait=inserted&timeout=50s",
+			a, err := s.try(http.MethodPost, "/v1/ingest?table=guarded&wait=inserted&timeout=55s",
 				strings.NewReader(fmt.Sprintf(`{"id":"w%d","n":%d}`, i, n)), "Content-Type", "application/json")
 			if err == nil {
 				answers <- a
@@ -110,7 +114,7 @@ func TestWaitingSaysWhichRecordsAreDeadLetters(t *testing.T) {
 	s := start(t, options{}, guardedTable)
 	body := guardedLines(1200, func(i int) bool { return i == 0 || i == 700 || i == 1199 }) + `{"id":"x","nope":1}` + "\n"
 	for _, all := range []string{"", "&results=all"} {
-		a := s.wait("guarded", "&timeout=40s"+all, body, ndjsonType)
+		a := s.wait("guarded", "&timeout=55s"+all, body, ndjsonType)
 		require.Equal(t, http.StatusOK, a.status, a.body)
 		got := decode[waited](t, a)
 		assert.Equal(t, waited{Total: 1201, Succeeded: 1197, Failed: 1, DeadLettered: 3, Inserted: true, Results: got.Results}, got)
@@ -132,7 +136,7 @@ func TestWaitingSaysWhichRecordsAreDeadLetters(t *testing.T) {
 	assert.Equal(t, 2*1197, s.ch.Count(t, "guarded"))
 	assert.Equal(t, 6, s.parked())
 	// The operator is told all of it.
-	told := s.do(http.MethodPost, "/v1/ingest?wait=inserted&table=guarded", `{"id":"o","n":5000}`,
+	told := s.do(http.MethodPost, "/v1/ingest?wait=inserted&timeout=55s&table=guarded", `{"id":"o","n":5000}`,
 		"Content-Type", "application/json", "X-Operator-Key", operatorKey)
 	assert.Contains(t, refused(t, told, http.StatusBadRequest, "record.dead_lettered").Error, "small")
 	// Nothing accepted is nothing to wait for.
@@ -200,7 +204,7 @@ func TestACallerThatWaitsAndLeaves(t *testing.T) {
 	s.eventually(func() string {
 		return unless(len(s.logs.lines(`"route":"/v1/ingest"`)) > 0, "the request did not end")
 	})
-	a := s.wait("pages", "", `{"event_id":"2","page":"/"}`, "application/json")
+	a := s.wait("pages", "&timeout=5s", `{"event_id":"2","page":"/"}`, "application/json")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, a.status)
 }
 
@@ -241,7 +245,7 @@ func TestWaitingWithDuplicates(t *testing.T) {
 	assert.Equal(t, 2, s.ch.Count(t, "pages"))
 	// The answer of a key that is used again is from memory.
 	keyed := func() answer {
-		return s.do(http.MethodPost, "/v1/ingest?table=pages&wait=inserted", `{"event_id":"3","page":"/"}`,
+		return s.do(http.MethodPost, "/v1/ingest?table=pages&wait=inserted&timeout=55s", `{"event_id":"3","page":"/"}`,
 			"Content-Type", "application/json", "Idempotency-Key", "k")
 	}
 	assert.JSONEq(t, `{"ok":true,"inserted":true}`, keyed().body)

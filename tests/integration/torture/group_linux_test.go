@@ -36,7 +36,7 @@ func newGroup(t *testing.T, limit int64) string {
 			continue
 		}
 		t.Cleanup(func() {
-			harness.Eventually(t, 30*time.Second, func() error { return os.Remove(dir) })
+			harness.Eventually(t, time.Minute, func() error { return os.Remove(dir) })
 		})
 		if os.WriteFile(filepath.Join(dir, version.limit), []byte(strconv.FormatInt(limit, 10)), 0o600) == nil {
 			return dir

@@ -84,7 +84,7 @@ func TestMemoryIsBoundedWithSlowClients(t *testing.T) {
 			assert.Greater(t, held, 2, "a tenant has half of the memory for bodies")
 			assert.Greater(t, refusals, 8)
 			assert.LessOrEqual(t, most, int64(memoryBound))
-			harness.Eventually(t, 30*time.Second, func() error {
+			harness.Eventually(t, time.Minute, func() error {
 				if a := server.Ingest(t, "load", `{"id":"after"}`); a.Status != http.StatusOK {
 					return fmt.Errorf("%d %s", a.Status, a.Body)
 				}

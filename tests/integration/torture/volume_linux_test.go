@@ -49,7 +49,7 @@ func mountVolume(t *testing.T) *volume {
 	t.Cleanup(func() {
 		v.thaw()
 		// Processes that are being killed may hold it a moment longer.
-		require.Eventually(t, func() bool { return syscall.Unmount(v.dir, 0) == nil }, 20*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return syscall.Unmount(v.dir, 0) == nil }, time.Minute, 50*time.Millisecond)
 	})
 	return v
 }
