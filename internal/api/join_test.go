@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -32,7 +33,10 @@ func (l *looks) Through(context.Context, mq.Topic) (at time.Time) { return at }
 
 func joining(l *looks) *Server { return &Server{Options: Options{Frontiers: l}} }
 
-func TestAQueryWaitsForAnInsertUnderWay(t *testing.T) {
+// Time stands still but for who waits.
+func TestAQueryWaitsForAnInsertUnderWay(t *testing.T) { synctest.Test(t, queryWaits) }
+
+func queryWaits(t *testing.T) {
 	quiet := notice.Progress{Frontier: mq.NewPosition(1, 9), Quiet: true}
 	f, err := joining(&looks{frontiers: []notice.Progress{{}, {}, quiet}}).awaitQuiet(t.Context(), mq.Topic{})
 	require.NoError(t, err)

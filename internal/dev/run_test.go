@@ -104,7 +104,7 @@ func TestRunStartsEverythingAndStopsIt(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Port: unused(t), DemoData: demoFile(t, 1500), Out: out}
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, o, server) }()
-	require.Eventually(t, func() bool { return strings.Contains(out.String(), "WaveHouse is running") }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "WaveHouse is running") }, 2*time.Minute, 10*time.Millisecond)
 	require.Contains(t, out.String(), "posted 1500 flights")
 	require.Equal(t, 1500, server.ingest.rows)
 	require.Equal(t, loopback, server.got.Host)
@@ -116,7 +116,7 @@ func TestRunStartsEverythingAndStopsIt(t *testing.T) {
 	require.Eventually(t, func() bool {
 		again, err := findEngine(o.Dir)
 		return err == nil && again != pid
-	}, time.Minute, 10*time.Millisecond)
+	}, 2*time.Minute, 10*time.Millisecond)
 	require.Contains(t, out.String(), "starting it again")
 
 	cancel()

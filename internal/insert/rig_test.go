@@ -71,7 +71,7 @@ func pool(ins insert.Inserter) func(tenant.ID) (insert.Inserter, error) {
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, dir: t.TempDir(), logs: &logBuffer{},
-		acks: &ackRecorder{mu: &sync.Mutex{}, acked: map[mq.Position]bool{}, handedBack: map[string]int{}},
+		acks: &ackRecorder{mu: &sync.Mutex{}, acked: map[mq.Position]bool{}, handedBack: map[string]int{}, came: map[string]int{}},
 	}
 	t.Cleanup(r.close)
 	return r
@@ -364,6 +364,7 @@ type ackRecorder struct {
 	mu         *sync.Mutex
 	acked      map[mq.Position]bool
 	handedBack map[string]int // deliveries, by table
+	came       map[string]int // deliveries that the worker has taken, by table
 }
 
 // recordedDelivery is a delivery whose handing back is noted.
@@ -385,6 +386,12 @@ func (a *ackRecorder) backOf(table string) int {
 	return a.handedBack[table]
 }
 
+func (a *ackRecorder) cameOf(table string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.came[table]
+}
+
 type recordedConsumption struct {
 	mq.Consumption
 	to *ackRecorder
@@ -394,7 +401,12 @@ func (a *ackRecorder) AckWait() time.Duration { return cmp.Or(a.wait, a.Source.A
 
 func (a *ackRecorder) Consume(ctx context.Context, work mq.Work) (mq.Consumption, error) {
 	deliver := work.Deliver
-	work.Deliver = func(d mq.Delivery) { deliver(recordedDelivery{d, a}) }
+	work.Deliver = func(d mq.Delivery) {
+		deliver(recordedDelivery{d, a})
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.came[d.Chunk().Table]++
+	}
 	c, err := a.Source.Consume(ctx, work)
 	return recordedConsumption{c, a}, err
 }

@@ -33,7 +33,7 @@ func (r *rig) sendAndWait(body string) []int {
 	for _, p := range result.Places {
 		chunks = append(chunks, p.Chunk)
 	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 90*time.Second)
 	defer cancel()
 	settled := w.Wait(ctx, chunks)
 	require.NoError(r.t, ctx.Err(), "not all is settled")

@@ -28,7 +28,7 @@ func TestInsertSlowerThanTheAckWait(t *testing.T) {
 	r.acks.wait = time.Hour // so that it does not extend
 	r.start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
 	waitFor(t, "the insert", func() bool { return len(s.seen()) == 1 })
-	time.Sleep(3 * r.ackFor) // deliveries come again meanwhile
+	waitFor(t, "it to come again", func() bool { return r.acks.cameOf("pages") >= 3 })
 	close(release)
 	r.settled(birch)
 	assert.Len(t, s.seen(), 1)

@@ -87,6 +87,10 @@ func (l *lostAfter) Insert(ctx context.Context, r clickhouse.Request) error {
 	return err
 }
 
+// drain is time for all but an INSERT that has no answer to end in order, on a slow
+// disk, too.
+const drain = 500 * time.Millisecond
+
 func pagesOf(from, to int) string {
 	var b strings.Builder
 	for n := from; n < to; n++ {
@@ -104,7 +108,7 @@ func TestARestartRepeatsTheLastInsertUnchanged(t *testing.T) {
 	r := newRig(t).open()
 	lost := &lostAfter{window: db, n: 2}
 	r.start(func(o *insert.WorkerOptions) {
-		o.Pool, o.DrainTimeout = pool(lost), 50*time.Millisecond
+		o.Pool, o.DrainTimeout = pool(lost), drain
 		o.Settings = served(insert.Flush{MaxRows: 7, MaxWait: 5 * time.Millisecond}, true)
 	})
 	for n := range 10 {
@@ -116,7 +120,7 @@ func TestARestartRepeatsTheLastInsertUnchanged(t *testing.T) {
 	r.open()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, pagesOf(30, 40)))
 	r.start(func(o *insert.WorkerOptions) {
-		o.Pool = pool(db)
+		o.Pool, o.ResumePatience = pool(db), 90*time.Second
 		o.Settings = served(insert.Flush{MaxRows: 4, MaxWait: 5 * time.Millisecond}, true)
 	})
 	r.settled(birch)
@@ -144,7 +148,7 @@ func TestARestartGoesOnWithinAChunk(t *testing.T) {
 			r := newRig(t).open()
 			lost := &lostAfter{window: db, n: n}
 			r.start(func(o *insert.WorkerOptions) {
-				o.Pool, o.DrainTimeout = pool(lost), 50*time.Millisecond
+				o.Pool, o.DrainTimeout = pool(lost), drain
 				o.Settings = served(insert.Flush{MaxRows: 30, MaxWait: time.Second}, true)
 			})
 			for n := range 5 {
@@ -157,7 +161,7 @@ func TestARestartGoesOnWithinAChunk(t *testing.T) {
 			r.close()
 			r.open()
 			r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, pagesOf(30, 40)))
-			r.start(func(o *insert.WorkerOptions) { o.Pool = pool(db) })
+			r.start(func(o *insert.WorkerOptions) { o.Pool, o.ResumePatience = pool(db), 90*time.Second })
 			r.settled(birch)
 			rows := db.table()
 			assert.Len(t, rows, 39)

@@ -115,7 +115,9 @@ func TestWorkerOneInsertPerColumnSet(t *testing.T) {
 	for i := range 20 {
 		r.send(ingesttest.Request(ingesttest.Pages(), record.JSON, fmt.Sprintf(`[{"event_id":"a%d","page":"/"},{"event_id":"b%d","page":"/","n":1}]`, i, i)))
 	}
-	r.start(func(o *insert.WorkerOptions) { o.Pool, o.Settings = pool(s), served(insert.Flush{MaxRows: 40}, true) })
+	r.start(func(o *insert.WorkerOptions) {
+		o.Pool, o.Settings = pool(s), served(insert.Flush{MaxRows: 40, MaxWait: time.Hour}, true)
+	})
 	r.settled(birch)
 	assert.Len(t, s.seen(), 2)
 	assert.Len(t, s.rows(), 40)

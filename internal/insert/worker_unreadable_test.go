@@ -131,7 +131,7 @@ func TestRowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
 			parked := (<-told).(notice.Written).Parked
 			require.Len(t, parked, 1)
 			assert.Negative(t, parked[0].Row, "whoever waits is not told that one row alone is parked")
-			assert.EqualValues(t, 1, r.worker.Status().RowsParked)
+			waitFor(t, "the row to be counted", func() bool { return r.worker.Status().RowsParked == 1 })
 		})
 	}
 }

@@ -504,8 +504,9 @@ func TestReseatChangesTheRhythmOfOpenStreams(t *testing.T) {
 }
 
 func TestHTTP2(t *testing.T) {
+	t.Parallel()
 	b := newMemoryBroker()
-	r := newRig(t, b, Options{WriteTimeout: time.Second}, nil)
+	r := newRig(t, b, Options{WriteTimeout: 3 * time.Second}, nil)
 	transport := &http.Transport{Protocols: new(http.Protocols), TLSClientConfig: &tls.Config{}}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
@@ -520,7 +521,7 @@ func TestHTTP2(t *testing.T) {
 	_, err = s.Next()
 	require.NoError(t, err)
 	// A write deadline that passes while nothing is written ends nothing.
-	idle := time.NewTimer(1500 * time.Millisecond)
+	idle := time.NewTimer(3500 * time.Millisecond)
 	defer idle.Stop()
 	<-idle.C
 	b.publish(rowsChunk(testTable, 1, 2))

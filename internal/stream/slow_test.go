@@ -126,8 +126,9 @@ func TestReaderThatStaysBehindIsEnded(t *testing.T) {
 }
 
 func TestStuckReaderIsCutOff(t *testing.T) {
+	t.Parallel()
 	b := newMemoryBroker()
-	r := newRig(t, b, Options{WriteTimeout: time.Second}, nil)
+	r := newRig(t, b, Options{WriteTimeout: 3 * time.Second}, nil)
 	_ = r.open(testTable, "", "")
 	flood(b, 1, floodRows)
 	eventually(t, "it is ended", func() bool {

@@ -93,6 +93,7 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 		t.Run("cluster", func(t *testing.T) {
 			t.Parallel()
 			six := redistest.StartSix(t, flavor)
+			six.Steady(t)
 			rule := rules(t)["wavehouse-cluster"]
 			for _, n := range six.Nodes {
 				allow(t, n, rule)
@@ -104,6 +105,7 @@ func TestTheManualsRuleIsEnoughAndNoMore(t *testing.T) {
 		t.Run("sentinel", func(t *testing.T) {
 			t.Parallel()
 			trio := redistest.StartTrio(t, flavor)
+			trio.Steady(t)
 			rule := rules(t)["wavehouse-sentinel"]
 			for _, s := range trio.Sentinels {
 				allow(t, s, rule)
@@ -166,9 +168,15 @@ func together(t *testing.T, o redis.Options) {
 	o.Member = "crashed"
 	crashed, err := redis.New(o)
 	require.NoError(t, err)
-	crashed.Lookup(t.Context(), cold)
+	t.Cleanup(func() { _ = crashed.Close(context.Background()) })
 	require.Eventually(t, func() bool {
-		return s.caches[0].Status() != nil || s.caches[1].Status() != nil
+		crashed.Lookup(t.Context(), cold) // again, should it have been given up before anybody looked
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if s.caches[0].Status() != nil || s.caches[1].Status() != nil {
+				return true
+			}
+		}
+		return false
 	}, time.Minute, time.Millisecond, "one fell silent")
 	s.awaitHits("after one was given up")
 	s.end()

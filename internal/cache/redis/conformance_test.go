@@ -168,6 +168,7 @@ func TestConformanceStandalone(t *testing.T) {
 func TestConformanceSentinel(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		trio := redistest.StartTrio(t, flavor)
+		trio.Steady(t)
 		o := quick()
 		o.Mode, o.Addresses, o.Master = redis.Sentinel, trio.Addrs(), redistest.MasterName
 		conform(t, o, func(t *testing.T) { trio.Primary(t).Do(t, "FLUSHALL") }, cachetest.Capabilities{})
@@ -177,6 +178,7 @@ func TestConformanceSentinel(t *testing.T) {
 func TestConformanceCluster(t *testing.T) {
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		six := redistest.StartSix(t, flavor)
+		six.Steady(t)
 		o := quick()
 		o.Mode, o.Addresses = redis.Cluster, six.Addrs()
 		flush := func(t *testing.T) {

@@ -148,6 +148,7 @@ func (p *TCPProxy) handle(c net.Conn) {
 	defer p.forget(c)
 	hang, ok := p.track(c)
 	if !ok {
+		reset(c)
 		return
 	}
 	if hang {
@@ -195,8 +196,8 @@ func (r passing) Read(b []byte) (int, error) {
 func (p *TCPProxy) track(c net.Conn) (hang, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		return false, false
+	if p.closed || p.listener == nil {
+		return false, false // accepted a moment before the port was closed
 	}
 	p.conns[c] = struct{}{}
 	if p.hang {

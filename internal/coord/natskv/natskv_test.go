@@ -33,7 +33,7 @@ func start(t *testing.T) *cluster {
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	require.True(t, s.ReadyForConnections(30*time.Second))
 	c := &cluster{t, s.ClientURL()}
-	js, err := jetstream.New(c.connect())
+	js, err := jetstream.New(c.connect(), jetstream.WithDefaultTimeout(30*time.Second))
 	require.NoError(t, err)
 	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "wh_coord", History: 1})
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func start(t *testing.T) *cluster {
 
 func (c *cluster) connect() *nats.Conn {
 	c.t.Helper()
-	nc, err := nats.Connect(c.url)
+	nc, err := nats.Connect(c.url, nats.Timeout(30*time.Second))
 	require.NoError(c.t, err)
 	c.t.Cleanup(nc.Close)
 	return nc

@@ -78,7 +78,7 @@ func TestShrinkingTheBudgetOverWaitingDeadLetters(t *testing.T) {
 // TestInsertSlowerThanTheAcknowledgementWait: the worker extends while
 // it works.
 func TestInsertSlowerThanTheAcknowledgementWait(t *testing.T) {
-	const wait = time.Second
+	const wait = 3 * time.Second
 	b := start(t, Options{Dir: t.TempDir(), AckWait: wait})
 	var calls atomic.Int32
 	var c mq.Consumption
@@ -86,7 +86,7 @@ func TestInsertSlowerThanTheAcknowledgementWait(t *testing.T) {
 	c, err := b.Consume(context.Background(), mqtest.Work(func(d mq.Delivery) {
 		<-ready
 		calls.Add(1)
-		for end := time.Now().Add(2 * wait); time.Now().Before(end); time.Sleep(wait / 20) {
+		for end := time.Now().Add(wait + time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			require.NoError(t, d.Extend())
 		}
 		require.NoError(t, c.Ack(d))

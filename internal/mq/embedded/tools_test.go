@@ -58,7 +58,7 @@ func (x *box[T]) list() []T {
 
 func (x *box[T]) await(t *testing.T, n int) []T {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(x.list()) >= n }, 20*time.Second, 5*time.Millisecond, "%d of %d came", len(x.list()), n)
+	require.Eventually(t, func() bool { return len(x.list()) >= n }, time.Minute, 5*time.Millisecond, "%d of %d came", len(x.list()), n)
 	return x.list()
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long a case waits for what must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Chunk returns a chunk that says who it is: n rows of a table.
 func Chunk(t tenant.ID, table, body string) mq.Chunk {

@@ -23,7 +23,7 @@ func workCases() []testCase {
 		{name: "work/stop hands back what is not acknowledged", run: stopHandsBack},
 		{name: "work/nak comes again after its delay", run: nak},
 		{name: "work/unanswered comes again", needs: waits, run: ackWait, ackWait: shortWait},
-		{name: "work/extended is not delivered again", needs: waits, run: extend, ackWait: shortWait},
+		{name: "work/extended is not delivered again", needs: waits, run: extend, ackWait: 2 * shortWait},
 		{name: "work/stuck shard delays no other", run: stuckShard},
 		{name: "work/shards are assigned before they deliver", run: assigned},
 		{name: "work/shard is revoked and comes back", needs: func(c Capabilities) bool { return c.Revokes }, run: revoked},

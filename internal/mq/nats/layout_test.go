@@ -16,7 +16,7 @@ import (
 func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
-	o.layoutOld = 2 * time.Second
+	o.layoutOld = 5 * time.Second
 	one, same := open(t, o), open(t, o)
 	o.Shards = 2
 	other := open(t, o)
@@ -31,7 +31,7 @@ func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
 	require.Eventually(t, func() bool { return owned(one) == 6 }, 20*time.Second, 5*time.Millisecond)
 	second, third := l.worker(t, same), l.worker(t, other)
 	require.Eventually(t, func() bool { return owned(same) == 6 }, 20*time.Second, 5*time.Millisecond, "it agrees")
-	for end := time.Now().Add(2 * o.layoutOld); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(o.layoutOld + time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		require.Zero(t, owned(other), "while others count six")
 	}
 	require.NoError(t, first.Stop(t.Context()))

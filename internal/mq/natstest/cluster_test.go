@@ -31,9 +31,8 @@ func TestAServerKeepsItsStoreOverAKill(t *testing.T) {
 func TestAClusterGoesOnWithoutALeader(t *testing.T) {
 	c := Start(t, Options{Nodes: 3})
 	nc := c.Connect(t)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, Replicas: 3})
+	js := c.JetStream(t)
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.>"}, Replicas: 3})
 	require.NoError(t, err)
 	put := func(ctx context.Context) error {
 		_, err := js.Publish(ctx, "s.1", []byte("x"))

@@ -276,8 +276,11 @@ func slow(t *testing.T, s *Subject) {
 	e.await(t, written(2))
 	heard := e.all()
 	assert.Less(t, len(heard), told)
-	assert.Equal(t, notice.Lost{}, heard[len(heard)-2])
-	assert.NotContains(t, heard[:len(heard)-2], notice.Notice(notice.Lost{}))
+	last := slices.IndexFunc(heard, func(n notice.Notice) bool { return assert.ObjectsAreEqual(written(2), n) })
+	assert.Equal(t, notice.Lost{}, heard[last-1])
+	if len(s.Buses) == 1 { // else another process may be silent for a moment
+		assert.NotContains(t, heard[:last-1], notice.Notice(notice.Lost{}))
+	}
 }
 
 func questions(t *testing.T, s *Subject) {

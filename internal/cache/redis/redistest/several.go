@@ -71,6 +71,15 @@ sentinel parallel-syncs %s 2
 // Addrs are those of the sentinels.
 func (t *Trio) Addrs() []string { return addrs(t.Sentinels[:]) }
 
+// Steady has the sentinels take no server for dead that is only slow, for tests that
+// are not about failovers.
+func (t *Trio) Steady(tb testing.TB) {
+	tb.Helper()
+	for _, s := range t.Sentinels {
+		s.Do(tb, "SENTINEL", "SET", MasterName, "down-after-milliseconds", 600_000)
+	}
+}
+
 // Primary is the server that the sentinels name.
 func (t *Trio) Primary(tb testing.TB) *Server {
 	tb.Helper()
@@ -156,6 +165,15 @@ func (s *Server) clusterInfo(t testing.TB, field string) string {
 
 // Addrs are those of the nodes.
 func (s *Six) Addrs() []string { return addrs(s.Nodes[:]) }
+
+// Steady has the nodes take none for dead that is only slow, for tests that are not
+// about failovers.
+func (s *Six) Steady(t testing.TB) {
+	t.Helper()
+	for _, n := range s.Nodes {
+		n.Do(t, "CONFIG", "SET", "cluster-node-timeout", 600_000)
+	}
+}
 
 // Owner is the primary of a key, as a node says that is not one of those that hang.
 func (s *Six) Owner(t testing.TB, key string, hang ...*Server) *Server {

@@ -25,7 +25,7 @@ func commandLine(args []string) int {
 		fmt.Fprintf(os.Stderr, "nats: unknown arguments %q\n", args)
 		return 1
 	}
-	nc, err := nats.Connect(os.Getenv("NATS_URL"))
+	nc, err := nats.Connect(os.Getenv("NATS_URL"), nats.Timeout(30*time.Second))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
