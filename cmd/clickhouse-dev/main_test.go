@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,6 +51,11 @@ func launch(t *testing.T, args ...string) *server {
 			t.Fatal(err)
 		}
 		t.Skip(err)
+	}
+	if !slices.Contains(args, "--http-port") { // else another's connection may have the one that it finds
+		port, err := processtest.FreePort()
+		require.NoError(t, err)
+		args = append(args, "--http-port", strconv.Itoa(port))
 	}
 	s := &server{cmd: exec.Command(os.Args[0], args...)}
 	s.cmd.Env = append(os.Environ(), "CLICKHOUSE_DEV_RUN=1")
@@ -126,7 +133,7 @@ func TestItKeepsItsDataOverEveryKindOfEnd(t *testing.T) {
 
 func TestItEndsWithItsParentAndLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	s := launch(t, "--path", dir, "--die-with-parent", "--rm")
+	s := launch(t, "--path", dir, "--die-with-parent", "--rm", "--http-port", "0")
 	require.NoError(t, s.stdin.Close())
 	require.Zero(t, s.wait(t))
 	require.NoDirExists(t, dir)

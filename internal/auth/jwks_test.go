@@ -372,7 +372,7 @@ func TestASlowKeyServerHoldsUpNobodyElse(t *testing.T) {
 	slow := newKeyServer(t, "")
 	slow.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	r := start(t, slow.URL, quick())
-	eventually(t, "the slow fetch", func() bool { return slow.fetches.Load() == 1 })
+	eventually(t, "the slow fetch", func() bool { return slow.fetches.Load() >= 1 })
 
 	other := snapshot(t)
 	other.Config.Auth.JWKSURL = newKeyServer(t, setOf(t, jwkOf(t, "a", private))).URL

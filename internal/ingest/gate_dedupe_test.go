@@ -228,7 +228,7 @@ func TestDedupeInFlightIsAnswered(t *testing.T) {
 func TestDedupeAsksAgainWhenTheStoreSaysSo(t *testing.T) {
 	r := newDedupeRig(t)
 	store := &dear{Reserver: r.store}
-	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: store, Lease: testLease, InFlightWait: 200 * time.Millisecond})
+	r.Gate = ingest.NewGate(ingest.GateOptions{Broker: r.queue, Dedupe: store, Lease: testLease, InFlightWait: time.Second})
 	_, err := r.store.Reserve(t.Context(), dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner(), []string{"r\x01a"})
 	require.NoError(t, err)
 	_, err = r.send(ingesttest.Line("a"))

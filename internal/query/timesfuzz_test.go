@@ -49,7 +49,7 @@ func FuzzTimes(f *testing.F) {
 			}
 			began := time.Now()
 			s, err := query.Build(parsed, table, everything.Bind(nil, nil), options())
-			if took := time.Since(began); took > 2*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Fatalf("%s took %s", body, took)
 			}
 			if err != nil {

@@ -26,10 +26,23 @@ type rig struct {
 	clock  *clock
 }
 
-// clock is the real time plus what a test adds.
-type clock struct{ ahead atomic.Int64 }
+// clock is the real time, or that at which it was stopped, plus what a test adds.
+type clock struct {
+	ahead   atomic.Int64
+	stopped atomic.Pointer[time.Time]
+}
 
-func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) now() time.Time {
+	at := c.stopped.Load()
+	if at == nil {
+		real := time.Now()
+		at = &real
+	}
+	return at.Add(time.Duration(c.ahead.Load()))
+}
+
+func (c *clock) stop() { at := time.Now(); c.stopped.Store(&at) }
+
 func (c *clock) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
 func newRig(t *testing.T, start bool) *rig {
@@ -141,6 +154,7 @@ func TestRetriesUntilClickHouseAnswers(t *testing.T) {
 func TestEarlyRefreshFindsANewTableOncePerInterval(t *testing.T) {
 	r := newRig(t, true)
 	first := r.awaitLoaded(t)
+	r.clock.stop() // else a slow server has it be long enough
 	r.server.Exec(t, "CREATE TABLE one (id UInt8) ENGINE = MergeTree ORDER BY id")
 	c, err := r.RefreshEarly(t.Context(), tenant.Default)
 	require.NoError(t, err)

@@ -44,14 +44,21 @@ func TestWatchFollowsEverySave(t *testing.T) {
 }
 
 func TestWatchMakesABurstOneReload(t *testing.T) {
-	dir := served().dir(t)
-	r, adopted := watch(t, dir, Options{Poll: time.Second})
-	for i := range 50 {
-		put(t, filepath.Join(dir, "config.json"), maxRows(strconv.Itoa(i+1)))
+	for end := time.Now().Add(time.Minute); ; {
+		dir := served().dir(t)
+		r, adopted := watch(t, dir, Options{Poll: time.Second})
+		began := time.Now()
+		for i := range 50 {
+			put(t, filepath.Join(dir, "config.json"), maxRows(strconv.Itoa(i+1)))
+		}
+		put(t, filepath.Join(dir, "config.json"), maxRows("77"))
+		burst := time.Since(began) < 500*time.Millisecond // else the machine made several of it
+		eventually(t, "the last content", func() bool { return servedRows(r) == 77 && adopted.count() > 0 })
+		if burst || time.Now().After(end) {
+			assert.Equal(t, 1, adopted.count())
+			return
+		}
 	}
-	put(t, filepath.Join(dir, "config.json"), maxRows("77"))
-	eventually(t, "the last content", func() bool { return servedRows(r) == 77 && adopted.count() > 0 })
-	assert.Equal(t, 1, adopted.count())
 }
 
 func TestWatchCutsABurstThatNeverEnds(t *testing.T) {

@@ -237,7 +237,7 @@ func TestAStoreThatFailsIsLeftAlone(t *testing.T) {
 
 func TestAHangingStoreIsGivenUp(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	s, f := onFake(t, Options{attempt: 20 * time.Millisecond, Timeout: 2 * time.Second, Metrics: reg})
+	s, f := onFake(t, Options{attempt: 500 * time.Millisecond, Timeout: 5 * time.Second, Metrics: reg})
 	require.NoError(t, s.Want(t.Context(), true))
 	f.Fail(only("PutItem", dynamotest.Fault{Hang: true}))
 	_, err := s.Reserve(t.Context(), pages, anna, []string{"a"})
