@@ -258,7 +258,7 @@ func race(t *testing.T, s *Subject) {
 
 // crossing has callers reserve and settle the same ids in opposite orders.
 func crossing(t *testing.T, s *Subject) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for n := range 8 {

@@ -53,7 +53,11 @@ func conformance(t *testing.T, endpoint func(t *testing.T) string) {
 	skipped := dedupetest.Run(t, func(t *testing.T) *dedupetest.Subject {
 		n++
 		c := clocktest.At(time.UnixMilli(1_700_000_000_000))
-		o := Options{Endpoint: endpoint(t), Table: fmt.Sprint("ids-", n), CreateTable: true, Now: c.Now}
+		o := Options{
+			Endpoint: endpoint(t), Table: fmt.Sprint("ids-", n), CreateTable: true, Now: c.Now,
+			// Time for all that a case asks for at once, of a server that is slow.
+			Lease: 10 * time.Minute, Timeout: 5 * time.Minute,
+		}
 		s := start(t, o)
 		return &dedupetest.Subject{
 			Store: s, Lease: s.o.Lease, Margin: margin, Tick: time.Second, Advance: c.Pass,
