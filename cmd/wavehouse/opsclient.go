@@ -29,6 +29,8 @@ const (
 // opsFlags say which running server a command speaks to, and for which tenant.
 type opsFlags struct {
 	server, keyFile, tenant *string
+	// named reports whether the tenant was.
+	named func() bool
 }
 
 func addOpsFlags(cmd *cobra.Command, env []string) opsFlags {
@@ -37,6 +39,7 @@ func addOpsFlags(cmd *cobra.Command, env []string) opsFlags {
 		server:  flags.String("server", "http://127.0.0.1:"+healthPort(env), "the running server"),
 		keyFile: flags.String("operator-key-file", "", "a file with the operator key (else WH_AUTH_OPERATOR_KEY or WH_AUTH_OPERATOR_KEY_FILE)"),
 		tenant:  flags.String("tenant", string(tenant.Default), "the tenant"),
+		named:   func() bool { return flags.Changed("tenant") },
 	}
 }
 
@@ -55,7 +58,7 @@ func (f opsFlags) client(env []string) (*opsClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &opsClient{base: base, key: key, tenant: id, http: &http.Client{
+	return &opsClient{base: base, key: key, tenant: id, named: f.named(), http: &http.Client{
 		Timeout: opsTimeout,
 		// The key is for this server alone.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -84,7 +87,9 @@ type opsClient struct {
 	base   *url.URL
 	key    string
 	tenant tenant.ID
-	http   *http.Client
+	// named: else the server takes the only one that it has, or says that it has many.
+	named bool
+	http  *http.Client
 }
 
 // opsError is an answer that is not a success.
@@ -112,7 +117,9 @@ func (c *opsClient) ask(ctx context.Context, method, path string, query url.Valu
 	if query == nil {
 		query = url.Values{}
 	}
-	query.Set("tenant", c.tenant.String())
+	if c.named {
+		query.Set("tenant", c.tenant.String())
+	}
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)

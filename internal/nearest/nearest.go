@@ -9,6 +9,9 @@ import (
 // maxLen bounds the work for one comparison; longer names get no suggestion.
 const maxLen = 64
 
+// maxNamed is the most names that are all told.
+const maxNamed = 32
+
 // Name returns the entry of known that is closest to name, and whether one is
 // close enough to be worth suggesting. Case is ignored; the earliest of equals
 // wins.
@@ -36,6 +39,15 @@ func Hint(name string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// OneOf is Hint, but names all that is known when none is close and they are few.
+func OneOf(name string, known []string) string {
+	hint := Hint(name, known)
+	if hint == "" && len(known) > 0 && len(known) <= maxNamed {
+		hint = "; want one of " + strings.Join(known, ", ")
+	}
+	return hint
 }
 
 // limit is how many edits away a suggestion may be: a third of the name, so

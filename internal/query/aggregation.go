@@ -158,11 +158,20 @@ func defaultAlias(a *Aggregation) string {
 	return a.Fn + "_" + a.Column
 }
 
+// otherNames are what aggregations are called elsewhere.
+var otherNames = map[string]string{
+	"average": "avg", "mean": "avg", "percentile": "quantile", "percentiles": "quantiles", "distinct": "count_distinct", "unique": "count_distinct",
+	"cardinality": "uniq", "first": "any", "last": "any_last", "total": "sum", "array_agg": "group_array",
+	"stddev": "stddev_pop", "variance": "var_pop", "mode": "top_k",
+}
+
 func unknownAggregation(clause, fn string) *Error {
-	names := append(policy.Aggregations(), ratio)
-	hint := "want one of " + strings.Join(names, ", ")
-	if near, ok := nearest.Name(fn, names); ok {
-		hint = fmt.Sprintf("did you mean %q?", near)
+	meant, known := otherNames[strings.ToLower(fn)]
+	if level, found := strings.CutPrefix(fn, "p"); found && level != "" && strings.Trim(level, "0123456789") == "" {
+		meant, known = "quantile", true
 	}
-	return invalid("%s: unknown aggregation %q: %s", clause, excerpt.Of(fn), hint)
+	if known {
+		return invalid("%s: unknown aggregation %q; did you mean %q?", clause, excerpt.Of(fn), meant)
+	}
+	return invalid("%s: unknown aggregation %q%s", clause, excerpt.Of(fn), nearest.OneOf(fn, append(policy.Aggregations(), ratio)))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
+	"github.com/wavehouse/wavehouse/internal/nearest"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/schema"
 )
@@ -238,6 +239,14 @@ func (b *builder) order() *Error {
 	return nil
 }
 
+func (b *builder) outputNames() []string {
+	names := make([]string, len(b.selected))
+	for i, out := range b.selected {
+		names[i] = out.name
+	}
+	return names
+}
+
 // sortedWhole has ClickHouse sort all rows by a column that may hold NaN: when it
 // skips those that can no longer be among the first, by a column as it is stored, it
 // loses rows once it has met one.
@@ -263,6 +272,9 @@ func (b *builder) sortKey(clause, name string) (string, *Error) {
 		return "", invalidColumn(name, "%s: with distinct, rows are ordered by outputs, and %q is none", clause, excerpt.Of(name))
 	}
 	col, err := b.cols.lookup(clause, name)
+	if err != nil && b.aggregates() {
+		err.Message += ", and no output is called that" + nearest.OneOf(name, b.outputNames())
+	}
 	if err == nil && col.untyped {
 		err = unordered(clause, name)
 	}

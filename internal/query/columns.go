@@ -53,6 +53,8 @@ func (c *columns) lookup(clause, name string) (column, *Error) {
 		}
 	}
 	switch {
+	case name == "" && !ok:
+		return column{}, invalid("%s: name a column", clause)
 	case name == policy.AllTables && (!ok || !c.grant.Allows(name)):
 		return column{}, invalidColumn(name, `%s: %q is no column; "select_all": true reads every column`, clause, name)
 	case !c.grant.Allows(name), !ok && !c.grant.EveryColumn():

@@ -128,6 +128,31 @@ func (c *Count) UnmarshalStrict(raw json.RawMessage) error {
 	return nil
 }
 
+// shapes are values of keys that take more than a text, for who wrote another kind.
+var shapes = map[string]string{
+	"columns": `["page"]`, "group_by": `["page"]`, "params": "[0.95]",
+	"aggregations": `[{"fn": "sum", "column": "score", "alias": "total"}]`,
+	"numerator":    `{"fn": "sum", "column": "score"}`, "denominator": `{"fn": "count"}`,
+	"filters": oneCondition, "having": oneCondition, "where": oneCondition, "and": oneCondition, "or": oneCondition,
+	"not":         oneCondition[1 : len(oneCondition)-1],
+	"order_by":    `[{"column": "score", "dir": "desc"}]`,
+	"time_range":  `{"column": "at", "since": "7d"}`,
+	"time_bucket": `{"column": "at", "every": "1h"}`, "every": `"1h"`,
+}
+
+const oneCondition = `[{"column": "score", "op": "gt", "value": 10}]`
+
+// shape shows what the key of a fault takes, if the fault is that its value is of
+// another kind.
+func shape(f strictjson.Fault) string {
+	key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
+	key, _, _ = strings.Cut(key, "[")
+	if like, known := shapes[key]; known && strings.HasPrefix(f.Message, "want ") {
+		return ", such as " + like
+	}
+	return ""
+}
+
 // Parse reads a query document. The error is an *Error that names every fault.
 func Parse(body []byte) (*Document, error) {
 	doc := new(Document)
@@ -138,7 +163,7 @@ func Parse(body []byte) (*Document, error) {
 	const shown = 5
 	var text []string
 	for _, f := range faults[:min(len(faults), shown)] {
-		text = append(text, f.String())
+		text = append(text, f.String()+shape(f))
 	}
 	if more := len(faults) - shown; more > 0 {
 		text = append(text, fmt.Sprintf("and %d more", more))

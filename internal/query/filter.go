@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,9 +14,18 @@ import (
 
 // conditions adds the caller's filters to WHERE.
 func (b *builder) conditions() *Error {
-	compiled, err := b.conditionsOf("filters", b.doc.Filters, b.cols.lookup)
+	compiled, err := b.conditionsOf("filters", b.doc.Filters, b.filtered)
 	b.where = append(b.where, compiled...)
 	return err
+}
+
+// filtered finds the column that a condition on rows names.
+func (b *builder) filtered(clause, name string) (column, *Error) {
+	col, err := b.cols.lookup(clause, name)
+	if err != nil && slices.ContainsFunc(b.selected, func(out output) bool { return out.of != nil && out.name == name }) {
+		err.Message += "; conditions on aggregations go in having"
+	}
+	return col, err
 }
 
 func (b *builder) compare(clause string, col column, op string, value json.RawMessage) (string, *Error) {
@@ -154,7 +164,7 @@ func (b *builder) listTable(clause string, col column, items []json.RawMessage, 
 			}
 		}
 		if err != nil {
-			return "", refused(fmt.Sprintf("%s: value %d", clause, i+1), col, err)
+			return "", refused(fmt.Sprintf("%s: value %d", clause, i+1), col, item, err)
 		}
 		rows = encoded
 	}

@@ -89,7 +89,7 @@ func (p parameters) renderLevels(clause string, a *Aggregation) (string, *Error)
 	for i, param := range a.Params {
 		level, err := strconv.ParseFloat(param.String(), 64)
 		if err != nil || level < 0 || level > 1 {
-			return "", invalid("%s: the level %s is not between 0 and 1", clause, excerpt.Of(param.String()))
+			return "", invalid("%s: the level %s is not between 0 and 1; 0.95 is the 95th percentile", clause, excerpt.Of(param.String()))
 		}
 		texts[i] = decimalPoint(level)
 	}

@@ -35,7 +35,7 @@ func (b *builder) groupValue(clause, name string) (column, *Error) {
 		}
 	}
 	if !slices.Contains(b.doc.GroupBy, name) {
-		return column{}, invalidColumn(name, "%s: %q is neither an aggregation of this query nor grouped by%s", clause, excerpt.Of(name), nearest.Hint(name, b.groupNames()))
+		return column{}, invalidColumn(name, "%s: %q is neither an aggregation of this query nor grouped by%s", clause, excerpt.Of(name), nearest.OneOf(name, b.groupNames()))
 	}
 	col, err := b.cols.lookup(clause, name)
 	if col.untyped {

@@ -3,8 +3,6 @@ package query
 import (
 	"strconv"
 	"strings"
-
-	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 // Bounds of the conditions of one document, in all of its clauses together.
@@ -99,7 +97,7 @@ func (b *builder) condition(clause string, f *Filter, find lookup) (condition, *
 	}
 	op, known := operators[f.Op]
 	if !known {
-		return condition{}, invalidColumn(f.Column, "%s: unknown op %q: want one of %s", clause, excerpt.Of(f.Op), operatorNames)
+		return condition{}, unknownOperator(clause, f)
 	}
 	if op.text {
 		col = col.asText()

@@ -1,6 +1,12 @@
 package query
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
+	"github.com/wavehouse/wavehouse/internal/nearest"
+)
 
 // operator is what a condition says of a column.
 type operator struct {
@@ -12,8 +18,8 @@ type operator struct {
 }
 
 // operatorNames are the keys of operators, in the order of the manual.
-const operatorNames = "eq, neq, gt, gte, lt, lte, between, not_between, in, not_in, like, not_like, ilike, not_ilike, " +
-	"starts_with, ends_with, contains, not_contains, contains_any, contains_all, is_null, is_not_null"
+const operatorNames = "eq neq gt gte lt lte between not_between in not_in like not_like ilike not_ilike " +
+	"starts_with ends_with contains not_contains contains_any contains_all is_null is_not_null"
 
 var operators = map[string]operator{
 	"eq":           compares(" = "),
@@ -38,6 +44,19 @@ var operators = map[string]operator{
 	"contains_all": {compile: (*builder).containsAll},
 	"is_null":      nulls(" IS NULL"),
 	"is_not_null":  nulls(" IS NOT NULL"),
+}
+
+// symbols are operators as other languages write them.
+var symbols = map[string]string{
+	"=": "eq", "==": "eq", "!=": "neq", "<>": "neq", "ne": "neq", ">": "gt", ">=": "gte", "ge": "gte", "<": "lt", "<=": "lte", "le": "lte",
+	"~": "like", "nin": "not_in", "not in": "not_in", "is null": "is_null", "is not null": "is_not_null",
+}
+
+func unknownOperator(clause string, f *Filter) *Error {
+	if meant, known := symbols[strings.ToLower(f.Op)]; known {
+		return invalidColumn(f.Column, "%s: unknown op %q; did you mean %q?", clause, excerpt.Of(f.Op), meant)
+	}
+	return invalidColumn(f.Column, "%s: unknown op %q%s", clause, excerpt.Of(f.Op), nearest.OneOf(f.Op, strings.Fields(operatorNames)))
 }
 
 func compares(sql string) operator {
@@ -78,11 +97,8 @@ func negated(op operator) operator {
 // parentheses.
 func (b *builder) between(clause string, col column, value json.RawMessage) (string, *Error) {
 	bounds, err := listed(clause, col, value)
-	if err != nil {
-		return "", err
-	}
-	if len(bounds) != 2 {
-		return "", invalidColumn(col.name, "%s: want two values, [low, high], not %d", clause, len(bounds))
+	if err != nil || len(bounds) != 2 {
+		return "", invalidColumn(col.name, "%s: want two values, [low, high]", clause)
 	}
 	from, err := b.compare(clause+": the low value", col, " >= ", bounds[0])
 	if err != nil {

@@ -102,7 +102,7 @@ func indexStep(text string) (s step, rest string, err error) {
 	s.indexed = true
 	s.index, err = strconv.Atoi(digits)
 	if err != nil || s.index == 0 || strconv.Itoa(s.index) != digits || s.index > 1<<31-1 || s.index < -1<<31 {
-		return s, "", fmt.Errorf("the index [%s] is not a whole number from 1, or from -1 for the end", excerpt.Of(digits))
+		return s, "", fmt.Errorf(`the index [%s] is not a whole number from 1, or from -1 for the end; a key is written ["name"]`, excerpt.Of(digits))
 	}
 	return s, text[end+1:], nil
 }

@@ -126,6 +126,51 @@ func TestTypingErrorsInTheDocument(t *testing.T) {
 	assert.ErrorContains(t, err, "and 2 more")
 }
 
+// Who guesses, or comes from SQL, learns from the refusal how it is written here.
+func TestARefusalSaysHowItIsDone(t *testing.T) {
+	for body, says := range map[string]string{
+		`{"order_by":"n"}`:                           `order_by: want an array, not a string, such as [{"column": "score", "dir": "desc"}]`,
+		`{"order_by":["n"]}`:                         `order_by[0]: want an object, not a string, such as [{"column": "score", "dir": "desc"}]`,
+		`{"filters":{"n":1}}`:                        `such as [{"column": "score", "op": "gt", "value": 10}]`,
+		`{"filters":[{"not":[]}]}`:                   `filters[0].not: want an object, not an array, such as {"column": "score", "op": "gt", "value": 10}`,
+		`{"aggregations":["count"]}`:                 `such as [{"fn": "sum",`,
+		`{"time_bucket":{"every":3600}}`:             `such as "1h"`,
+		`{"sql":"SELECT 1"}`:                         `sql: unknown key; want one of aggregations, columns,`,
+		`{"order_by":[{"column":"n","order":"x"}]}`:  `order_by[0].order: unknown key; want one of column, dir`,
+		`{"time_range":{"column":"ts","from":"1d"}}`: `want one of column, since, time_zone, until`,
+	} {
+		_, err := query.Parse([]byte(body))
+		assert.ErrorContains(t, err, says, body)
+	}
+	count := `"aggregations":[{"fn":"count","alias":"hits"}]`
+	for body, says := range map[string]string{
+		`{"columns":["n"],"filters":[{"column":"n","op":"=","value":1}]}`:                     `unknown op "="; did you mean "eq"?`,
+		`{"columns":["n"],"filters":[{"column":"n","op":"NIN","value":[1]}]}`:                 `did you mean "not_in"?`,
+		`{"columns":["n"],"filters":[{"column":"n","op":"startswith","value":1}]}`:            `did you mean "starts_with"?`,
+		`{"columns":["n"],"filters":[{"column":"n","value":1}]}`:                              `unknown op ""; want one of eq, neq,`,
+		`{"columns":["n"],"filters":[{"op":"eq","value":1}]}`:                                 `filters[0]: name a column`,
+		`{"columns":["n"],"filters":[{"column":"n","op":"eq","value":[1,2]}]}`:                `"in" takes several values`,
+		`{"columns":["n"],"filters":[{"column":"n","op":"between","value":5}]}`:               `want two values, [low, high]`,
+		`{` + count + `,"filters":[{"column":"hits","op":"gt","value":1}]}`:                   `conditions on aggregations go in having`,
+		`{` + count + `,"group_by":["n"],"having":[{"column":"count","op":"gt","value":1}]}`:  `nor grouped by; want one of n, hits`,
+		`{` + count + `,"columns":["n"],"group_by":["n"],"order_by":[{"column":"count(*)"}]}`: `no output is called that; want one of n, hits`,
+		`{"aggregations":[{"fn":"p95","column":"n"}]}`:                                        `did you mean "quantile"?`,
+		`{"aggregations":[{"fn":"Mean","column":"n"}]}`:                                       `did you mean "avg"?`,
+		`{"aggregations":[{"fn":"quantile","column":"n","params":[95]}]}`:                     `0.95 is the 95th percentile`,
+	} {
+		_, err := build(pages(), policy.OperatorSelect(), body)
+		assert.ErrorContains(t, err, says, body)
+	}
+	for filter, says := range map[string]string{
+		`{"column":"arr","op":"eq","value":"a"}`: `; "contains" looks for an element, and arr[1] is one`,
+		`{"column":"map","op":"eq","value":"a"}`: `; "contains" looks for a key, and map.key is the value of one`,
+	} {
+		table := tableOf("t", time.UTC, "arr", "Array(String)", "map", "Map(String, UInt8)")
+		_, err := build(table, policy.OperatorSelect(), `{"columns":["arr"],"filters":[`+filter+`]}`)
+		assert.ErrorContains(t, err, says, filter)
+	}
+}
+
 func TestRefusedFilters(t *testing.T) {
 	cases := []struct{ filter, message string }{
 		{`{"column":"i8","op":"eq 1 OR","value":1}`, "unknown op"},

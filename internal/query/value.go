@@ -75,7 +75,16 @@ func comparableColumn(clause string, col column) *Error {
 	if col.codec != nil && col.typ.Ordered() {
 		return nil
 	}
-	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value", clause, excerpt.Of(col.name), col.plain)
+	instead := ""
+	switch col.typ.Kind {
+	case coltype.Array:
+		instead = fmt.Sprintf("; %q looks for an element, and %s[1] is one", "contains", excerpt.Of(col.name))
+	case coltype.Map:
+		instead = fmt.Sprintf("; %q looks for a key, and %s.key is the value of one", "contains", excerpt.Of(col.name))
+	case coltype.JSON, coltype.Tuple:
+		instead = fmt.Sprintf("; name what is in it, as in %s.name", excerpt.Of(col.name))
+	}
+	return invalidColumn(col.name, "%s: the column %q of type %s cannot be compared with a value%s", clause, excerpt.Of(col.name), col.plain, instead)
 }
 
 // scalar judges a value as ingest would and returns the parameter type and the
@@ -86,11 +95,11 @@ func scalar(clause string, col column, value json.RawMessage) (typ, text string,
 	}
 	encoded, err := col.codec.AppendJSON(nil, value)
 	if err != nil {
-		return "", "", refused(clause, col, err)
+		return "", "", refused(clause, col, value, err)
 	}
 	rendered, _, err := col.codec.RenderJSON(nil, encoded, record.RenderOptions{})
 	if err != nil {
-		return "", "", refused(clause, col, err)
+		return "", "", refused(clause, col, value, err)
 	}
 	typ, text = spell(col, value, string(rendered))
 	return typ, text, nil
@@ -178,20 +187,24 @@ func text(value json.RawMessage) (s string, ok bool) {
 }
 
 // refused words what a codec says about a value.
-func refused(clause string, col column, err error) *Error {
+func refused(clause string, col column, value json.RawMessage, err error) *Error {
 	message := err.Error()
 	var fault *record.Error
 	if errors.As(err, &fault) {
 		message = fault.Message
 		if fault.Code == record.CodeTypeMismatch {
-			message += wanted(col.typ.Kind)
+			message += wanted(col.typ.Kind, value)
 		}
 	}
 	return invalidColumn(col.name, "%s: the column %q of type %s: %s", clause, excerpt.Of(col.name), col.plain, message)
 }
 
-// wanted says how a time is written, where people write what a time_range takes.
-func wanted(kind coltype.Kind) string {
+// wanted says how a time is written, where people write what a time_range takes,
+// and where several values go.
+func wanted(kind coltype.Kind, value json.RawMessage) string {
+	if len(value) > 0 && value[0] == '[' {
+		return `; "in" takes several values`
+	}
 	switch kind {
 	case coltype.DateTime, coltype.DateTime64:
 		return `; want a time such as "2026-06-21T04:00:00Z"; one that counts back from now goes in time_range`

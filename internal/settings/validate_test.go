@@ -290,11 +290,11 @@ func TestFaultsOfFormHideNoMeaning(t *testing.T) {
 		`pipes.json:1: error: pipes[1].nmae: unknown key; did you mean "name"?`,
 		`policies.json:1: error: defualt_role: unknown key; did you mean "default_role"?`,
 		`policies.json:1: error: tables.t.nobody: role "nobody" is not in roles.json`,
-		`policies.json:1: error: tables.t.nobody.select.colums: unknown key`,
+		`policies.json:1: error: tables.t.nobody.select.colums: unknown key; want one of allow_columns, allowed_aggregations, denied_aggregations, deny_columns, filter, max_execution_time, max_memory_usage, max_rows, max_rows_to_read, show_cost`,
 		`policies.json:1: error: tables.t.nobody.select.max_rows: want at least 0`,
 		`policies.json:2: error: there is a comma before the closing bracket`,
 		`policies.json:2: error: tables.t.nobody.select.filter.a.eq: unknown operator "eq" in a filter; did you mean "_eq"?`,
-		`roles.json:1: error: more: unknown key`,
+		`roles.json:1: error: more: unknown key; want one of roles`,
 		`roles.json:1: error: roles[1]: a role must have a name`,
 	}, errorsOf(Validate(dir).Findings))
 }

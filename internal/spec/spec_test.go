@@ -94,7 +94,7 @@ func TestValuesAreHeldToTheirFields(t *testing.T) {
 		`{"rules": [{}, {"roles": ["reader", "raeder"]}]}`:       `rules[1].roles: "raeder" is not one of reader, writer; did you mean "reader"?`,
 		`{"rules": [{"roles": ["reader", "writer", "reader"]}]}`: `rules[0].roles: "reader" is named twice`,
 		`{"key": "123456789"}`:                                   `key: want at most 8 bytes, not 9`,
-		`{"hidden": 1}`:                                          `hidden: unknown key`,
+		`{"hidden": 1}`:                                          `hidden: unknown key; want one of key, labels, limits, listener, rules, tables`,
 	} {
 		d, found := decode(t, text)
 		assert.Equal(t, []string{want}, found, text)

@@ -182,7 +182,7 @@ func (c *decoder) annotation(f field) bool {
 
 func (c *decoder) unknown(f field, known map[string]int) {
 	names := slices.Sorted(maps.Keys(known))
-	c.faultAt(f.start, "unknown key"+nearest.Hint(f.key, names))
+	c.faultAt(f.start, "unknown key"+nearest.OneOf(f.key, names))
 }
 
 func (c *decoder) mapping(n *node, v reflect.Value) {

@@ -115,8 +115,8 @@ func TestDecodeNamesEachFault(t *testing.T) {
 		{`{"name": "\\\ude00 \\ud83d"}`, "line 1 name: a string holds half of a surrogate pair"},
 		{`{"nmae": "a"}`, `line 1 nmae: unknown key; did you mean "name"?`},
 		{`{"Name": "a"}`, `line 1 Name: unknown key; did you mean "name"?`},
-		{`{"zzz": 1}`, `line 1 zzz: unknown key`},
-		{`{"Hidden": 1}`, `line 1 Hidden: unknown key`},
+		{`{"zzz": 1}`, `line 1 zzz: unknown key; want one of any, big, bytes, count, even, exact, labels, list, minutes, name, on, ratio, raw, small, tables, wait`},
+		{`{"Hidden": 1}`, `line 1 Hidden: unknown key; want one of any, big, bytes, count, even, exact, labels, list, minutes, name, on, ratio, raw, small, tables, wait`},
 		{`{"name": null}`, "line 1 name: null is not a value here; leave the key out to get its default"},
 		{`{"list": null}`, "line 1 list: null is not a value here; leave the key out to get its default"},
 		{`{"name": 1}`, "line 1 name: want a string, not a number"},
@@ -185,7 +185,7 @@ func TestDecodeBoundsDepthAndReport(t *testing.T) {
 func TestLongKeysAreCutInReports(t *testing.T) {
 	faults := Decode([]byte(`{"`+strings.Repeat("k", 5000)+`": 1}`), &document{})
 	require.Len(t, faults, 1)
-	assert.Less(t, len(faults[0].String()), 200)
+	assert.Less(t, len(faults[0].String()), 300)
 }
 
 func TestRawMessageIsACopy(t *testing.T) {
@@ -228,7 +228,7 @@ func TestAnnotationsAreForTheRootAlone(t *testing.T) {
 	assert.Empty(t, read(`{"$comment": "a"}`))
 	assert.Equal(t, []string{"line 1 $schema: want a string", "line 1 $comment: want a string or a list of strings"},
 		read(`{"$schema": 1, "$comment": ["a", 1]}`))
-	assert.Equal(t, []string{"line 1 list[0].$schema: unknown key"}, read(`{"list": [{"$schema": "x"}]}`))
+	assert.Equal(t, []string{"line 1 list[0].$schema: unknown key; want one of max_rows, max_wait"}, read(`{"list": [{"$schema": "x"}]}`))
 	assert.Len(t, Decode([]byte(`{"$schema": "x"}`), &document{}), 1, "other documents have none")
 }
 
