@@ -48,7 +48,7 @@ func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
-	o.layoutOld, o.verifyEvery = 2*time.Second, 500*time.Millisecond
+	o.layoutOld, o.drainEvery = 2*time.Second, 500*time.Millisecond
 	b := open(t, o)
 	for n := range 40 {
 		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", fmt.Sprint("t", n), fmt.Sprint(n)))

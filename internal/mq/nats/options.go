@@ -42,9 +42,10 @@ type Options struct {
 	// Registerer takes the broker's metrics until Close; nil for none.
 	Registerer prometheus.Registerer
 
-	// verifyEvery is how often the topology is looked at again, watchEvery how
-	// often the histories are; minAckWait is the least ack wait.
-	verifyEvery, watchEvery, minAckWait time.Duration
+	// verifyEvery is how often the topology is looked at again, drainEvery how often
+	// while shards are left over, watchEvery how often the histories are;
+	// minAckWait is the least ack wait.
+	verifyEvery, drainEvery, watchEvery, minAckWait time.Duration
 	// layoutOld is when what other processes count is forgotten.
 	layoutOld time.Duration
 	// share tells who owns what.
@@ -73,6 +74,7 @@ func (o Options) withDefaults() Options {
 	setDuration(&o.PublishTimeout, 5*time.Second)
 	setDuration(&o.TopologyWait, time.Minute)
 	setDuration(&o.verifyEvery, 5*time.Minute)
+	setDuration(&o.drainEvery, 10*time.Second)
 	setDuration(&o.watchEvery, 5*time.Second)
 	setDuration(&o.minAckWait, topology.MinAckWait)
 	return o

@@ -155,15 +155,16 @@ func (w *watch) tell(r *topology.Report) {
 
 // run verifies until ctx ends.
 func (w *watch) run(ctx context.Context) {
-	every := time.NewTicker(w.b.o.verifyEvery)
-	defer every.Stop()
 	for {
+		next := time.NewTimer(w.every())
 		select {
 		case <-ctx.Done():
+			next.Stop()
 			return
 		case <-w.wake:
-		case <-every.C:
+		case <-next.C:
 		}
+		next.Stop()
 		if w.b.api.IsConnected() {
 			if _, err := w.verify(ctx); err != nil && ctx.Err() == nil {
 				w.b.log.Warn("the NATS cluster cannot be verified", "error", err)
@@ -171,6 +172,17 @@ func (w *watch) run(ctx context.Context) {
 		}
 		pause(ctx, verifyPause)
 	}
+}
+
+// every is the time until the next verification. Shards that are left over are let
+// go of by the one that finds them drained.
+func (w *watch) every() time.Duration {
+	for _, p := range w.b.parts {
+		if len(p.left()) > 0 {
+			return min(w.b.o.drainEvery, w.b.o.verifyEvery)
+		}
+	}
+	return w.b.o.verifyEvery
 }
 
 // pause waits for d or until ctx ends.
