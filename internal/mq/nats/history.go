@@ -61,8 +61,10 @@ func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position
 		return err
 	}
 	defer done()
-	p, at := b.of(t)
-	if err := p.replay(ctx, b.subject(t, at), from, until, handle); err != nil {
+	p, _ := b.of(t)
+	// What came while other shards were counted lies under another.
+	subject := jetstream.Subject(b.o.Names.AnyShardPrefix(p.n), t)
+	if err := p.replay(ctx, subject, from, until, handle); err != nil {
 		return fmt.Errorf("replay table %q of tenant %s: %w", t.Table, t.Tenant, err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 	"github.com/wavehouse/wavehouse/internal/mq/natstest"
 )
@@ -73,4 +74,33 @@ func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, delivered(41), 20*time.Second, 5*time.Millisecond)
 	require.NoError(t, worker.Stop(t.Context()))
+}
+
+// A reader goes on where it was though the number of shards has changed since.
+func TestReplaysReachBackOverAChangeOfShards(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
+	o.Partitions = 1
+	b := open(t, o)
+	topic := mq.Topic{Tenant: "birch"}
+	for n := 0; topic.Table == "" || placeOf(topic, 1, o.Shards).shard == 0; n++ {
+		topic.Table = fmt.Sprint("t", n)
+	}
+	put := func(body string) {
+		_, err := b.Publish(t.Context(), mqtest.Chunk(topic.Tenant, topic.Table, body))
+		require.NoError(t, err)
+	}
+	put("before")
+	require.NoError(t, b.Close(t.Context()))
+	o.Shards = 1
+	b = open(t, o)
+	put("after")
+	tail, err := b.Tail(t.Context(), topic)
+	require.NoError(t, err)
+	var replayed []string
+	require.NoError(t, b.Replay(t.Context(), topic, mq.Position{}, tail, func(c mq.Chunk, _ mq.Position) error {
+		replayed = append(replayed, string(c.Body))
+		return nil
+	}))
+	require.Equal(t, []string{"before", "after"}, replayed)
 }

@@ -62,6 +62,10 @@ func (n Names) ShardPrefix(partition, shard int) string {
 	return n.partition(partition) + strconv.Itoa(shard) + "."
 }
 
+// AnyShardPrefix is what the subjects of a partition's topics begin with, whichever
+// shard they were in when they were published; it ends with a dot.
+func (n Names) AnyShardPrefix(partition int) string { return n.partition(partition) + "*." }
+
 func (n Names) partition(p int) string { return n.Prefix + ".ingest." + strconv.Itoa(p) + "." }
 
 // MirrorSubject is where the durable of a partition's history delivers to.
