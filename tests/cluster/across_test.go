@@ -77,7 +77,7 @@ func TestAcrossProcesses(t *testing.T) {
 	t.Run("a stream goes on at another process", func(t *testing.T) {
 		next, last := 100, ""
 		for round, p := range []*harness.Server{one, other, one, other} {
-			stream := follow(t, p, last)
+			stream := follow(t, p, "pages", last)
 			if round == 0 {
 				insert(t, other, "pages", fmt.Sprintf(`{"n":%d}`, next))
 			}
@@ -103,7 +103,7 @@ func TestAcrossProcesses(t *testing.T) {
 		})
 		assert.Contains(t, a.Body, `"n":108`)
 		insert(t, one, "pages", `{"n":500}`)
-		stream := follow(t, other, a.Header.Get("X-Stream-Position"))
+		stream := follow(t, other, "pages", a.Header.Get("X-Stream-Position"))
 		defer stream.Close()
 		assert.Equal(t, 500, rowOf(t, stream))
 	})
@@ -172,10 +172,10 @@ func TestAcrossProcesses(t *testing.T) {
 	})
 }
 
-// follow opens a stream of pages behind an id, "" for what comes.
-func follow(t *testing.T, p *harness.Server, last string) *streamtest.Stream {
+// follow opens a stream of a table behind an id, "" for what comes.
+func follow(t *testing.T, p *harness.Server, table, last string) *streamtest.Stream {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/v1/stream?table=pages", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/v1/stream?table="+table, nil)
 	require.NoError(t, err)
 	stream, err := streamtest.Open(http.DefaultClient, request, last)
 	require.NoError(t, err)

@@ -12,16 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
+	"github.com/wavehouse/wavehouse/internal/stream/streamtest"
 	"github.com/wavehouse/wavehouse/tests/harness"
 )
 
 // The service gets more partitions and shards, and fewer again, under load, as the
 // manual says: who writes counts at least what those who answer do. No row is lost, or
-// stored twice, and a stream that comes back is told of the gap where its table moved.
+// stored twice. A stream that comes back is told of the gap where its table moved to
+// another partition (pages), and has every row where it only moved to another shard
+// (clicks); TestPlacesStayWhereTheyAre holds both to their places.
 func TestPartitionsAndShardsChangeUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
-	for _, table := range []string{"load", "more", "pages"} {
+	for _, table := range []string{"load", "more", "pages", "clicks"} {
 		s.clickhouse.Must(t, "CREATE TABLE "+table+" (id String, note String DEFAULT '', n UInt64 DEFAULT 0) ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 10000")
 	}
 	few, many := s.plan, s.plan
@@ -43,17 +46,24 @@ func TestPartitionsAndShardsChangeUnderLoad(t *testing.T) {
 		p.Setenv(fmt.Sprint("WH_MQ_NATS_PARTITIONS=", plan.Partitions), fmt.Sprint("WH_MQ_NATS_SHARDS=", plan.Shards))
 		p.Start(t)
 	}
-	row := func(n int) {
-		a := answers.Ingest(t, "pages", fmt.Sprintf(`{"id":"p%d","n":%d}`, n, n))
-		require.Equal(t, http.StatusOK, a.Status, a.Body)
+	put := func(n int) {
+		for _, table := range []string{"pages", "clicks"} {
+			a := answers.Ingest(t, table, fmt.Sprintf(`{"id":"p%d","n":%d}`, n, n))
+			require.Equal(t, http.StatusOK, a.Status, a.Body)
+		}
 	}
-	row(1)
+	put(1)
 
 	for _, plan := range []topology.Plan{many, few} {
-		stream := follow(t, answers, "")
-		row(2)
-		require.Equal(t, 2, rowOf(t, stream))
-		last := stream.LastID()
+		last := map[string]string{}
+		pages, clicks := follow(t, answers, "pages", ""), follow(t, answers, "clicks", "")
+		put(2)
+		for table, stream := range map[string]*streamtest.Stream{"pages": pages, "clicks": clicks} {
+			require.Equal(t, 2, rowOf(t, stream))
+			last[table] = stream.LastID()
+			stream.Close()
+		}
+		put(3)
 		order := []*harness.Server{writes, answers}
 		if plan.Partitions < s.plan.Partitions {
 			order = []*harness.Server{answers, writes}
@@ -66,18 +76,23 @@ func TestPartitionsAndShardsChangeUnderLoad(t *testing.T) {
 			if p == answers {
 				p.AwaitReady(t)
 				url.Store(&p.URL)
-				row(3)
-				stream = follow(t, p, last)
-				frame, err := stream.NextEvent()
+				put(4)
+				pages, clicks = follow(t, p, "pages", last["pages"]), follow(t, p, "clicks", last["clicks"])
+				frame, err := pages.NextEvent()
 				require.NoError(t, err)
-				assert.Contains(t, []string{"", "gap"}, frame.Event)
-				stream.Close()
+				assert.Equal(t, "gap", frame.Event, "%+v", frame)
+				assert.Contains(t, frame.Data, `"reset"`)
+				assert.Equal(t, 3, rowOf(t, clicks))
+				assert.Equal(t, 4, rowOf(t, clicks))
+				pages.Close()
+				clicks.Close()
 			}
 			for _, load := range loads {
 				under(t, load, "a process that counts others")
 			}
 		}
 		s.plan = plan
+		s.awaitShards(answers, "writer")
 	}
 	stop()
 	for i, load := range loads {

@@ -58,7 +58,7 @@ func TestARollingUpgradeAndBack(t *testing.T) {
 		a := all[row%2].Ingest(t, "pages", fmt.Sprintf(`{"n":%d}`, row))
 		require.Equal(t, http.StatusOK, a.Status, a.Body)
 	}
-	stream := follow(t, all[0], "")
+	stream := follow(t, all[0], "pages", "")
 	send()
 	require.Equal(t, 1, rowOf(t, stream))
 	for _, version := range []string{now, s.bin} {
@@ -74,7 +74,7 @@ func TestARollingUpgradeAndBack(t *testing.T) {
 				urls[i].Store(&all[i].URL)
 			}
 			send()
-			stream = follow(t, all[(row+1)%2], last)
+			stream = follow(t, all[(row+1)%2], "pages", last)
 			require.Equal(t, row, rowOf(t, stream), "after %s", names[i])
 			under(t, load, "a new "+names[i])
 		}

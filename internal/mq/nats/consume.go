@@ -364,6 +364,13 @@ func (c *consumption) pullAgain() {
 	}
 }
 
+// alone reports whether nobody else delivers, as far as this process knows.
+func (c *consumption) alone() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.members == 1
+}
+
 // counts tells of shards, members and chunks that are held.
 func (c *consumption) counts() (owned, members, held int) {
 	c.mu.Lock()

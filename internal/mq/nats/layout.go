@@ -11,7 +11,7 @@ import (
 
 // Processes that count other partitions or shards would share other things: so all
 // that deliver keep one record of it in the bucket, and who finds another's that is
-// kept waits until it is not.
+// kept waits until it is not. The last one to end empties it.
 const (
 	layoutKey = "layout"
 	// layoutEvery is how often the record is looked at, and kept by writing it
@@ -87,13 +87,27 @@ func (l *layout) look(ctx context.Context) (theirs string, err error) {
 	}
 	still := now.Sub(l.since)
 	switch {
-	case revision == 0, value == l.mine() && still >= l.every, value != l.mine() && still >= l.old:
+	case value == "", value == l.mine() && still >= l.every, value != l.mine() && still >= l.old:
 		_, err := l.b.writeKey(ctx, layoutKey, []byte(l.mine()), revision)
 		return "", err
 	case value != l.mine():
 		return value, nil
 	}
 	return "", nil
+}
+
+// release empties the record, so that others need not wait until it is old. Whoever
+// delivers still, unseen, writes it again when it looks next.
+func (l *layout) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
+	value, revision, err := l.b.readKey(ctx, layoutKey)
+	if err == nil && string(value) == l.mine() {
+		_, err = l.b.writeKey(ctx, layoutKey, nil, revision)
+	}
+	if err != nil {
+		l.b.log.Debug("what the processes of the queue share is given up by waiting", "error", err)
+	}
 }
 
 // errDisagree ends a membership.
@@ -112,6 +126,12 @@ func (c *consumption) agreed() (ctx context.Context, end context.CancelCauseFunc
 		end(nil)
 		return nil, nil, mq.ErrClosed
 	}
-	c.keeping.Go(func() { l.keep(ctx); end(errDisagree) })
+	c.keeping.Go(func() {
+		l.keep(ctx)
+		end(errDisagree)
+		if c.ctx.Err() != nil && c.alone() && c.b.api.IsConnected() {
+			l.release(context.WithoutCancel(ctx))
+		}
+	})
 	return ctx, end, nil
 }

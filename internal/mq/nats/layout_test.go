@@ -104,3 +104,29 @@ func TestReplaysReachBackOverAChangeOfShards(t *testing.T) {
 	}))
 	require.Equal(t, []string{"before", "after"}, replayed)
 }
+
+// Whoever counts other shards need not wait once the last one has ended in order.
+func TestTheLastProcessGivesTheCountUp(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
+	o.share = share
+	group := newCrowd("a", "b")
+	o.Group = seat{group, "a"}
+	one := open(t, o)
+	counted := func() string {
+		value, _, err := one.readKey(t.Context(), layoutKey)
+		require.NoError(t, err)
+		return string(value)
+	}
+	l := newLedger()
+	require.NoError(t, l.worker(t, one).Stop(t.Context()))
+	require.NotEmpty(t, counted(), "the other is there still")
+	group.set("a")
+	require.NoError(t, l.worker(t, one).Stop(t.Context()))
+	require.Empty(t, counted())
+	o.Shards = 2
+	other := open(t, o)
+	worker := l.worker(t, other)
+	require.Eventually(t, func() bool { return counted() == "2 partitions of 2 shards" }, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, worker.Stop(t.Context()))
+}

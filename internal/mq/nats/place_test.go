@@ -21,6 +21,9 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 		require.Equal(t, want, placeOf(topic, 4, 8), "%v", topic)
 	}
 	require.Equal(t, place{}, placeOf(mq.Topic{Tenant: "birch", Table: "pages"}, 1, 1))
+	pages, clicks := mq.Topic{Tenant: "0", Table: "pages"}, mq.Topic{Tenant: "0", Table: "clicks"}
+	require.Equal(t, []place{{0, 1}, {1, 3}}, []place{placeOf(pages, 1, 2), placeOf(pages, 2, 4)}, "to another partition")
+	require.Equal(t, []place{{0, 0}, {0, 3}}, []place{placeOf(clicks, 1, 2), placeOf(clicks, 2, 4)}, "to another shard")
 }
 
 func TestTopicsSpreadEvenlyAndFewMove(t *testing.T) {
