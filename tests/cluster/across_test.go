@@ -177,7 +177,7 @@ func follow(t *testing.T, p *harness.Server, table, last string) *streamtest.Str
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/v1/stream?table="+table, nil)
 	require.NoError(t, err)
-	stream, err := streamtest.Open(http.DefaultClient, request, last)
+	stream, err := streamtest.Open(harness.Client, request, last)
 	require.NoError(t, err)
 	return stream
 }

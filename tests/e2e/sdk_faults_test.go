@@ -184,7 +184,7 @@ func streamBytes(t *testing.T, server *movingServer) int {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/stream?table=pages&since=2001-01-01T00:00:00Z", nil)
 	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := harness.Client.Do(r)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	var text []byte

@@ -56,7 +56,7 @@ func TestAThousandClientsComeBackAtOnce(t *testing.T) {
 
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url(), nil)
 	require.NoError(t, err)
-	live, err := streamtest.Open(http.DefaultClient, request, "")
+	live, err := streamtest.Open(harness.Client, request, "")
 	require.NoError(t, err)
 	defer live.Close()
 	for i := range 20 {

@@ -205,7 +205,7 @@ func queryJoined(t *testing.T, url string) joined {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/query?table=load&position=1", strings.NewReader(`{"columns":["id"],"limit":10000000}`))
 	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
+	response, err := harness.Client.Do(request)
 	require.NoError(t, err)
 	defer response.Body.Close()
 	var rows []struct{ ID string }
@@ -494,7 +494,7 @@ func TestStreamBehindNginx(t *testing.T) {
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+streamToken(t, "viewer", time.Minute))
 	request.Header.Set("Accept-Encoding", "gzip")
-	stream, err := streamtest.Open(http.DefaultClient, request, "")
+	stream, err := streamtest.Open(harness.Client, request, "")
 	require.NoError(t, err)
 	defer stream.Close()
 	require.Empty(t, stream.Response.Header.Get("Content-Encoding"))

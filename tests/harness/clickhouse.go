@@ -116,7 +116,7 @@ func (c *ClickHouse) Query(statement string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := Client.Do(request)
 	if err != nil {
 		return "", err
 	}

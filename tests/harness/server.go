@@ -179,7 +179,7 @@ func (s *Server) TryDo(method, path, body string, headers ...string) (Answer, er
 	for i := 0; i+1 < len(headers); i += 2 {
 		request.Header.Add(headers[i], headers[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := Client.Do(request)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -273,7 +273,7 @@ func callAs(t *testing.T, server *harness.Server, tenant, path, body string) {
 	require.NoError(t, err)
 	request.Header.Set("X-Tenant-ID", tenant)
 	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
+	response, err := harness.Client.Do(request)
 	if !assert.NoError(t, err) {
 		return
 	}

@@ -42,9 +42,8 @@ type pusher struct {
 
 func newPusher(t *testing.T, s *harness.Server, tenant string) *pusher {
 	p := &pusher{server: s, tenant: tenant, blank: eventBody(), client: &http.Client{
-		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: pushers},
+		Timeout: time.Minute, Transport: harness.Client.Transport,
 	}}
-	t.Cleanup(p.client.CloseIdleConnections)
 	return p
 }
 
