@@ -148,7 +148,9 @@ func (c *dateTimeCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, err
 	case bad == epochTooLarge:
 		return dst, outOfRange(c.name, shown)
 	case bad == notATime:
-		return dst, mismatch(c.name, shown)
+		fault := mismatch(c.name, shown)
+		fault.Hint = `write it like "2026-11-29T10:00:00Z", or as a number since 1970`
+		return dst, fault
 	case bad != timeIsOne:
 		return dst, mismatchf("%s %s", excerpt.Of(shown), string(bad))
 	case at.seconds < c.low || at.seconds > c.high:

@@ -26,6 +26,8 @@ type Column struct {
 	DefaultKind       DefaultKind
 	DefaultExpression string
 	Comment           string
+	// Flag is what the table's engine reads from it, "" for nothing.
+	Flag Flag
 }
 
 // computed reports whether a value for the column may never be sent.

@@ -92,6 +92,9 @@ func newField(column Column, m maker) field {
 	if err == nil {
 		f.codec, err = m.codec(t)
 	}
+	if column.Flag != "" && err == nil {
+		f.codec = flagCodec{f.codec, column.Flag}
+	}
 	acceptsNull := t.AcceptsNull()
 	if err != nil {
 		f.codec = m.raw(t, column.Type)
@@ -141,8 +144,12 @@ func (t *Table) Computed(index int) bool { return t.fields[index].computed }
 
 // Codec returns the codec of a column, nil when its type has none.
 func (t *Table) Codec(index int) Codec {
-	if _, raw := t.fields[index].codec.(*rawCodec); raw {
+	switch codec := t.fields[index].codec.(type) {
+	case *rawCodec:
 		return nil
+	case flagCodec:
+		return codec.Codec // what a value is compared with need not be one that the engine takes
+	default:
+		return codec
 	}
-	return t.fields[index].codec
 }

@@ -20,7 +20,7 @@ const maxTables = 50_000
 
 const (
 	zoneQuery   = `SELECT timezone()`
-	tablesQuery = `SELECT name, engine, sorting_key FROM system.tables
+	tablesQuery = `SELECT name, engine, sorting_key, if(match(engine, '(Collapsing|Replacing)MergeTree$'), engine_full, '') FROM system.tables
 WHERE database = currentDatabase() AND NOT is_temporary ORDER BY name`
 	columnsQuery = `SELECT table, name, type, toString(position), default_kind, default_expression, comment FROM system.columns
 WHERE database = currentDatabase() ORDER BY table, position`
@@ -42,11 +42,11 @@ func discover(ctx context.Context, pool *clickhouse.Pool, previous *Catalogue, k
 	if err != nil {
 		return nil, during("read the server's time zone", err)
 	}
-	tables, err := readTables(ctx, pool)
+	tables, flags, err := readTables(ctx, pool)
 	if err != nil {
 		return nil, during("list tables", err)
 	}
-	if err := readColumns(ctx, pool, tables); err != nil {
+	if err := readColumns(ctx, pool, tables, flags); err != nil {
 		return nil, during("list columns", err)
 	}
 	list := make([]*Table, 0, len(tables))
@@ -83,9 +83,11 @@ func readZone(ctx context.Context, pool *clickhouse.Pool, known *interner) (*tim
 	return zone, nil
 }
 
-func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, error) {
-	tables := make(map[string]*Table)
-	return tables, pool.EachRow(ctx, tablesQuery, 3, func(row []string) error {
+// readTables returns the tables by name, and the columns that their engines read
+// as flags.
+func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, map[string]flagged, error) {
+	tables, flags := make(map[string]*Table), make(map[string]flagged)
+	return tables, flags, pool.EachRow(ctx, tablesQuery, 4, func(row []string) error {
 		t := &Table{Name: row[0], Engine: row[1], SortingKey: columnsOf(row[2])}
 		if isInner(t.Name) {
 			return nil
@@ -94,6 +96,9 @@ func readTables(ctx context.Context, pool *clickhouse.Pool) (map[string]*Table, 
 			return fmt.Errorf("the database has over %d tables", maxTables)
 		}
 		tables[t.Name] = t
+		if f := flagOf(row[3]); f.flag != "" {
+			flags[t.Name] = f
+		}
 		return nil
 	})
 }
@@ -116,7 +121,7 @@ func isInner(name string) bool {
 	return strings.HasPrefix(name, ".inner.") || strings.HasPrefix(name, ".inner_id.")
 }
 
-func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*Table) error {
+func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*Table, flags map[string]flagged) error {
 	return pool.EachRow(ctx, columnsQuery, 7, func(row []string) error {
 		t := tables[row[0]]
 		if t == nil {
@@ -126,10 +131,14 @@ func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*
 		if err != nil {
 			return fmt.Errorf("position of %s: %w", row[1], err)
 		}
-		t.Columns = append(t.Columns, record.Column{
+		column := record.Column{
 			Name: row[1], Type: row[2], Position: position, DefaultKind: record.DefaultKind(row[4]),
 			DefaultExpression: row[5], Comment: row[6],
-		})
+		}
+		if f := flags[t.Name]; f.column == column.Name {
+			column.Flag = f.flag
+		}
+		t.Columns = append(t.Columns, column)
 		return nil
 	})
 }

@@ -84,7 +84,7 @@ func fingerprint(t *Table, zone *time.Location) [sha256.Size]byte {
 	writeTexts(h, strconv.Itoa(len(t.SortingKey)))
 	writeTexts(h, t.SortingKey...)
 	for _, c := range t.Columns {
-		writeTexts(h, c.Name, c.Type, string(c.DefaultKind), c.DefaultExpression, c.Comment)
+		writeTexts(h, c.Name, c.Type, string(c.DefaultKind), c.DefaultExpression, c.Comment, string(c.Flag))
 		_ = binary.Write(h, binary.BigEndian, int64(c.Position))
 	}
 	return [sha256.Size]byte(h.Sum(nil))
