@@ -1,12 +1,15 @@
 package query
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -102,6 +105,9 @@ func scalar(clause string, col column, value json.RawMessage) (typ, text string,
 		return "", "", refused(clause, col, value, err)
 	}
 	typ, text = spell(col, value, string(rendered))
+	if col.typ.Kind == coltype.Enum && strings.ContainsRune(text, utf8.RuneError) {
+		text = enumName(col.typ, encoded)
+	}
 	return typ, text, nil
 }
 
@@ -126,6 +132,16 @@ func spell(col column, value json.RawMessage, rendered string) (typ, plain strin
 		}
 	}
 	return col.plain, plain
+}
+
+// enumName is the name that an encoded value has, of any bytes.
+func enumName(t coltype.Type, encoded []byte) string {
+	number := int16(int8(encoded[0])) //nolint:gosec // the bits of a number
+	if len(encoded) == 2 {
+		number = int16(binary.LittleEndian.Uint16(encoded)) //nolint:gosec // the same
+	}
+	at := slices.IndexFunc(t.Values, func(v coltype.EnumValue) bool { return v.Value == number })
+	return t.Values[at].Name
 }
 
 // clockText turns an RFC 3339 time in UTC into ClickHouse's own spelling.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 )
 
 // Layout reads rows of one column set, as a chunk's header names them.
@@ -121,10 +123,12 @@ func (l *Layout) FieldEnds(dst []int, row []byte) ([]int, error) {
 // AppendNamesAndTypes appends the header of RowBinaryWithNamesAndTypes.
 func (l *Layout) AppendNamesAndTypes(dst []byte) []byte {
 	dst = appendCount(dst, len(l.names))
-	for _, texts := range [...][]string{l.names, l.types} {
-		for _, text := range texts {
-			dst = append(appendCount(dst, len(text)), text...)
-		}
+	for _, name := range l.names {
+		dst = append(appendCount(dst, len(name)), name...)
+	}
+	for _, typ := range l.types {
+		typ = coltype.AsWritten(typ)
+		dst = append(appendCount(dst, len(typ)), typ...)
 	}
 	return dst
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -132,7 +133,8 @@ func readColumns(ctx context.Context, pool *clickhouse.Pool, tables map[string]*
 			return fmt.Errorf("position of %s: %w", row[1], err)
 		}
 		column := record.Column{
-			Name: row[1], Type: row[2], Position: position, DefaultKind: record.DefaultKind(row[4]),
+			// Types travel in JSON.
+			Name: row[1], Type: coltype.InUTF8(row[2]), Position: position, DefaultKind: record.DefaultKind(row[4]),
 			DefaultExpression: row[5], Comment: row[6],
 		}
 		if f := flags[t.Name]; f.column == column.Name {

@@ -204,6 +204,21 @@ func TestEnumMembers(t *testing.T) {
 	assert.Equal(t, map[string]string{"3": `"b"`, "4": `"a"`}, values(rows, "v"))
 }
 
+// ClickHouse holds any bytes, in names of Enums too.
+func TestEnumsWithNamesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	s := start(t, options{}, `CREATE TABLE t (id UInt8, v Enum8('a\xFFb' = -1, 'c' = 2), w Enum16('\xFE' = 300) DEFAULT 300) ENGINE = MergeTree ORDER BY id`)
+	s.accept("t", `{"id":1,"v":-1}`+"\n"+`{"id":2,"v":"c"}`)
+	s.stored("t", 2)
+	assert.Equal(t, [][]string{{"61FF62", "FE"}, {"63", "FE"}}, s.ch.Rows(t, "SELECT hex(toString(v)), hex(toString(w)) FROM t ORDER BY id"))
+	for filter, want := range map[string]int{
+		`{"column":"v","op":"eq","value":-1}`: 1, `{"column":"v","op":"in","value":[-1,"c"]}`: 2, `{"column":"w","op":"eq","value":300}`: 2,
+	} {
+		assert.Len(t, s.rows("t", `{"columns":["id"],"filters":[`+filter+`]}`), want, filter)
+	}
+	assert.JSONEq(t, `{"id":1,"v":"a�b","w":"�"}`, string(s.rows("t", `{"select_all":true,"order_by":[{"column":"id"}]}`)[0]))
+}
+
 func TestNullInsideAnArray(t *testing.T) {
 	t.Parallel()
 	s := start(t, options{}, `CREATE TABLE t (id String, v Array(UInt8), w Array(Nullable(UInt8))) ENGINE = MergeTree ORDER BY id`)
