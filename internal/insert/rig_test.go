@@ -113,7 +113,7 @@ func (r *rig) start(configure ...func(*insert.WorkerOptions)) *rig {
 // progress asks the worker how far it is.
 func (r *rig) progress(t mq.Topic) notice.Progress {
 	var p notice.Progress
-	require.Eventually(r.t, func() (ours bool) { p, ours = r.worker.Progress(t); return ours }, 20*time.Second, time.Millisecond)
+	require.Eventually(r.t, func() (ours bool) { p, ours = r.worker.Progress(t); return ours }, time.Minute, time.Millisecond)
 	return p
 }
 
@@ -136,7 +136,7 @@ func (r *rig) stop() {
 func (r *rig) close() {
 	r.stop()
 	if r.broker != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		assert.NoError(r.t, r.broker.Close(ctx))
 		r.broker = nil

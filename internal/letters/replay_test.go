@@ -44,7 +44,7 @@ func newRig(t *testing.T, n int) *rig {
 	broker, err := embedded.New(embedded.Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		assert.NoError(t, broker.Close(ctx))
 	})

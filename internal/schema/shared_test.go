@@ -36,7 +36,7 @@ func TestTenantsOfOneDatabaseShareADiscovery(t *testing.T) {
 	}
 	require.Empty(t, pools.Reconcile(configs))
 	s.Reconcile(specs)
-	require.Eventually(t, func() bool { return len(s.Pending()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.Pending()) == 0 }, time.Minute, 5*time.Millisecond)
 	require.LessOrEqual(t, asked.Count(), 3, "the zone, the tables, the columns")
 	a, _ := s.Catalogue("t000")
 	b, _ := s.Catalogue("t499")
@@ -54,7 +54,7 @@ func TestTenantsOfOneDatabaseShareADiscovery(t *testing.T) {
 	require.False(t, there)
 
 	s.Reconcile(specs)
-	require.Eventually(t, func() bool { return len(s.Pending()) == 0 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.Pending()) == 0 }, time.Minute, 5*time.Millisecond)
 	a, _ = s.Catalogue("t000")
 	_, here = a.Table("here")
 	_, there = a.Table("there")
@@ -77,7 +77,7 @@ func TestARequestHasTablesDiscoveredEarly(t *testing.T) {
 	r.Store = New(Options{Pools: r.pools, Now: r.clock.now, BackoffMin: time.Hour, BackoffMax: time.Hour})
 	r.proxy.Refuse()
 	r.run(t)
-	require.Eventually(t, func() bool { return r.Pending()[tenant.Default] != nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return r.Pending()[tenant.Default] != nil }, time.Minute, 5*time.Millisecond)
 	c, err := r.RefreshEarly(t.Context(), tenant.Default)
 	require.Nil(t, c, "it was tried just before")
 	require.ErrorContains(t, err, "cannot reach ClickHouse")
@@ -85,7 +85,7 @@ func TestARequestHasTablesDiscoveredEarly(t *testing.T) {
 	require.Eventually(t, func() bool {
 		c, err := r.RefreshEarly(t.Context(), tenant.Default)
 		return err == nil && c != nil
-	}, 20*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	_, loaded := r.Catalogue(tenant.Default)
 	require.True(t, loaded)
 }

@@ -85,7 +85,7 @@ func (r *rig) awaitLoaded(t *testing.T) *Catalogue {
 	require.Eventually(t, func() bool {
 		_, loaded := r.Catalogue(tenant.Default)
 		return loaded
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	c, _ := r.Catalogue(tenant.Default)
 	return c
 }

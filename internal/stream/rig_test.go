@@ -28,7 +28,7 @@ import (
 const sinceEver = "&since=2000-01-01T00:00:00Z"
 
 const (
-	patience    = 20 * time.Second
+	patience    = time.Minute
 	testTable   = "pages"
 	testColumns = `[{"name":"n","type":"UInt64"},{"name":"page","type":"String"}]`
 )

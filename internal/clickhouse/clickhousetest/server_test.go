@@ -128,7 +128,7 @@ func TestTheProxyDoesAsItIsTold(t *testing.T) {
 		require.Equal(t, c.status, status, c.name)
 		require.Len(t, text, c.length, c.name)
 		// Who has left may have done so before the request was read.
-		require.Eventually(t, func() bool { return p.Count() == before+1 }, 20*time.Second, time.Millisecond, c.name)
+		require.Eventually(t, func() bool { return p.Count() == before+1 }, time.Minute, time.Millisecond, c.name)
 		require.Equal(t, c.reached, seen.Load() == 1, c.name)
 	}
 	p.Refuse()

@@ -117,7 +117,7 @@ func until(t *testing.T, s *Store, o dedupe.Owner, id string, since time.Time) t
 func TestReservationsLapseAndRetentionsEndByTheServersClock(t *testing.T) {
 	c := natstest.Start(t, natstest.Options{})
 	bucket(t, c, "ids", 1)
-	const lease = 2 * time.Second
+	const lease = 4 * time.Second
 	s := open(t, c.Connect(t), Options{Bucket: "ids", Lease: lease})
 
 	began := time.Now()

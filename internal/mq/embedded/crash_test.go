@@ -124,7 +124,7 @@ func TestAcknowledgedMeansDurable(t *testing.T) {
 			delivered[string(d.Chunk().Body)]++
 		}
 		return missing() == 0
-	}, 20*time.Second, 10*time.Millisecond, "published chunks are missing")
+	}, time.Minute, 10*time.Millisecond, "published chunks are missing")
 	t.Logf("%d published, %d acknowledged, %d delivered again after %s", len(all.published), len(all.acked), len(delivered), time.Since(opened))
 	for body, n := range delivered {
 		require.False(t, all.acked[body], "%s was acknowledged and is delivered again", body)

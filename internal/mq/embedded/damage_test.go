@@ -41,7 +41,7 @@ func delivered(t *testing.T, b *Broker, n int) map[uint64]string {
 			}
 		}
 		return len(got) >= n && statusOf(t, b, "birch").Pending == uint64(n)
-	}, 20*time.Second, 10*time.Millisecond, "what is whole comes, what is lost is not waited for")
+	}, time.Minute, 10*time.Millisecond, "what is whole comes, what is lost is not waited for")
 	require.Len(t, got, n)
 	return got
 }
@@ -50,12 +50,18 @@ func blockOf(dir, stream string, n int) string {
 	return filepath.Join(streamFolder(dir, stream), "msgs", fmt.Sprintf("%d.blk", n))
 }
 
-// edit changes a file.
+// edit changes a file in its place: who reads it meanwhile never finds it empty.
 func edit(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, change(data), 0o600))
+	data = change(data)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(data, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(int64(len(data))))
+	require.NoError(t, f.Close())
 }
 
 // TestDamageInTheMiddleCostsWhatItHits flips bytes of a file at rest. What lies
@@ -368,12 +374,13 @@ func TestDamageWhileRunning(t *testing.T) {
 			got[seqOf(d.Position())] = string(d.Chunk().Body)
 		}
 		lost := testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch"))
-		return lost > 0 && len(got)+int(lost) == 100
-	}, 30*time.Second, 10*time.Millisecond, "%s", log.text())
+		// What the server had in memory may have come, and be told as lost all the same.
+		return lost > 0 && len(got)+int(lost) >= 100
+	}, time.Minute, 10*time.Millisecond, "%s", log)
 	require.GreaterOrEqual(t, len(got), 98)
 	for seq, body := range got {
 		require.Equal(t, want[seq-1], body)
 	}
 	require.Contains(t, log.text(), "damage on disk")
-	require.EqualValues(t, 101, seqOf(put(t, b, "birch", "next")))
+	require.EqualValues(t, 101, seqOf(putOnce(t, b, "birch", "next")))
 }

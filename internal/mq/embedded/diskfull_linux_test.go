@@ -70,7 +70,7 @@ func TestDiskFullBelowTheWatch(t *testing.T) {
 			}
 		}
 		return len(seen) > len(stored)
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	for pos := range stored {
 		require.True(t, seen[pos], fmt.Sprint(pos))
 	}
@@ -109,7 +109,7 @@ func TestStartWithoutAByteLeft(t *testing.T) {
 		require.NoError(t, c.Ack(d))
 	}
 	require.NoError(t, c.Stop(t.Context()))
-	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, 20*time.Second, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, time.Minute, 10*time.Millisecond,
 		"what is written gives its room back")
 	require.NoError(t, b.Close(t.Context()))
 
@@ -119,5 +119,5 @@ func TestStartWithoutAByteLeft(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "room again"))
 		return err == nil
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }

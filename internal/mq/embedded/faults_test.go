@@ -121,25 +121,25 @@ func TestVolumeWithoutRoom(t *testing.T) {
 	put(t, b, "birch", "first")
 	require.NoError(t, c.Ack(in.await(t, 1)...))
 	free.Store(1<<30 - 1)
-	require.Eventually(t, func() bool { return b.Full() != nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Full() != nil }, time.Minute, time.Millisecond)
 	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "refused"))
 	require.ErrorIs(t, err, mq.ErrFull)
 	require.ErrorContains(t, err, "volume")
 	require.ErrorIs(t, b.Park(t.Context(), mqtest.Letter("birch", "t", "x")), mq.ErrFull)
-	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, 20*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return statusOf(t, b, "birch").Chunks == 0 }, time.Minute, time.Millisecond,
 		"acknowledged history is given up")
 	broken.Store(true)
-	require.Eventually(t, func() bool { return b.space.failingNow() }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.space.failingNow() }, time.Minute, time.Millisecond)
 	require.Error(t, b.Full(), "not to know changes nothing")
 	broken.Store(false)
 	free.Store(1 << 30)
 	require.Never(t, func() bool { return b.Full() == nil }, 50*time.Millisecond, 5*time.Millisecond, "just enough is not enough again")
 	free.Store(2 << 30)
-	require.Eventually(t, func() bool { return b.Full() == nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return b.Full() == nil }, time.Minute, time.Millisecond)
 	put(t, b, "birch", "again")
 	require.Contains(t, log.text(), "queue volume is full")
 	// It is said after it is so.
-	require.Eventually(t, func() bool { return strings.Contains(log.text(), "has room again") }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(log.text(), "has room again") }, time.Minute, time.Millisecond)
 }
 
 func (s *space) failingNow() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.failing }
@@ -196,7 +196,7 @@ func TestStoreThatClosedItself(t *testing.T) {
 		require.Eventually(t, func() bool {
 			_, err := b.Publish(t.Context(), ch)
 			return err == nil
-		}, 20*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		want = append(want, body)
 	}
 	require.Equal(t, want, bodies(in.await(t, 60)))

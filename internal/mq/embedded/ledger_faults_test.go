@@ -107,7 +107,7 @@ func TestAcknowledgementsOutliveTheMachine(t *testing.T) {
 			q.ackMu.Lock()
 			defer q.ackMu.Unlock()
 			return q.ledger.Synced()
-		}, 20*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		put(t, b, "birch", "more")
 	}
 }

@@ -240,7 +240,7 @@ func (r *ruin) judge() {
 	require.Eventually(t, func() bool {
 		missing = r.account(in.list())
 		return len(missing) == 0
-	}, 20*time.Second, 10*time.Millisecond, "%s\n%v\n%s", r.what, &missing, r.log)
+	}, time.Minute, 10*time.Millisecond, "%s\n%v\n%s", r.what, &missing, r.log)
 	for _, d := range in.list() {
 		id, seq := d.Chunk().Tenant, seqOf(d.Position())
 		require.LessOrEqual(t, seq, uint64(len(r.bodies[id])))
@@ -250,7 +250,7 @@ func (r *ruin) judge() {
 		}
 	}
 	// A store that is in use may be opened again just now.
-	require.Eventually(t, func() bool { return len(r.b.Unavailable()) == 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.b.Unavailable()) == 0 }, time.Minute, 10*time.Millisecond)
 	for id, bodies := range r.bodies {
 		lost := int(testutil.ToFloat64(r.b.metrics.lost.WithLabelValues(string(id))))
 		require.LessOrEqual(t, lost, r.hit, "more chunks of %s are lost than were hit: %s", id, r.log)
@@ -264,17 +264,8 @@ func (r *ruin) judge() {
 // goOn checks that the tenant's queue takes chunks and letters, as soon as the
 // store was opened again, and gives no position twice.
 func (r *ruin) goOn(id tenant.ID, next uint64) {
-	require.Eventually(r.t, func() bool {
-		c := mqtest.Chunk(id, "t", "next")
-		c.ID = "next" // so that one whose answer is lost with the store is known again
-		pos, err := r.b.Publish(r.t.Context(), c)
-		if err != nil {
-			return false
-		}
-		require.Equal(r.t, next, seqOf(pos))
-		return true
-	}, 20*time.Second, 10*time.Millisecond)
-	require.Eventually(r.t, func() bool { return r.b.Park(r.t.Context(), mqtest.Letter(id, "t", "another")) == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Equal(r.t, next, seqOf(putOnce(r.t, r.b, id, "next")))
+	require.Eventually(r.t, func() bool { return r.b.Park(r.t.Context(), mqtest.Letter(id, "t", "another")) == nil }, time.Minute, 10*time.Millisecond)
 }
 
 // account says what is missing that was not told.

@@ -107,7 +107,7 @@ func made(t *testing.T, js jetstream.JetStream, c *natstest.Cluster, ackWait tim
 var prefixes atomic.Int64 //nolint:gochecknoglobals // names that no two tests share
 
 func remove(js jetstream.JetStream, all topology.Topology) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	names := []string{all.DeadLetters.Name, all.BucketStream()}
 	for _, p := range all.Partitions {
@@ -157,7 +157,7 @@ func lose(t *testing.T, js jetstream.JetStream, mb mq.Broker, topic mq.Topic) {
 	b.feeds.mu.Lock()
 	r := b.feeds.readers[p.n]
 	b.feeds.mu.Unlock()
-	require.Eventually(t, func() bool { return r.next.Load() > 1 }, 20*time.Second, 5*time.Millisecond, "the one before was shown")
+	require.Eventually(t, func() bool { return r.next.Load() > 1 }, time.Minute, 5*time.Millisecond, "the one before was shown")
 	r.stop()
 	pos, err := b.Publish(t.Context(), mqtest.Chunk(topic.Tenant, topic.Table, "lost"))
 	require.NoError(t, err)

@@ -253,7 +253,7 @@ func TestShardsMoveBetweenProcesses(t *testing.T) {
 		_, err := one.Publish(t.Context(), mqtest.Chunk("birch", fmt.Sprint("t", n), fmt.Sprint(n)))
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return count() == 60 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return count() == 60 }, time.Minute, 5*time.Millisecond)
 
 	l := newLedger()
 	worker := l.worker(t, two)
@@ -263,7 +263,7 @@ func TestShardsMoveBetweenProcesses(t *testing.T) {
 		defer l.mu.Unlock()
 		return count()+len(l.delivered) == 60 && revoked.Load() == 3
 	},
-		20*time.Second, 5*time.Millisecond, "half of the shards are the other's")
+		time.Minute, 5*time.Millisecond, "half of the shards are the other's")
 	l.mu.Lock()
 	for body, n := range l.delivered {
 		assert.Equal(t, 1, n, body)
@@ -316,18 +316,18 @@ func TestPublishingStopsWhereADurableIsGone(t *testing.T) {
 	// What waits goes with a durable that is deleted.
 	require.Eventually(t, delivered("before"), time.Minute, time.Millisecond)
 	require.NoError(t, js.DeleteConsumer(t.Context(), o.Names.Ingest(at.partition), o.Names.Shard(at.shard)))
-	require.Eventually(t, func() bool { return put(topic, "while it is gone") != nil }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return put(topic, "while it is gone") != nil }, time.Minute, time.Millisecond)
 	err := put(topic, "while it is gone")
 	require.ErrorIs(t, err, mq.ErrUnavailable)
 	require.ErrorContains(t, err, o.Names.Ingest(at.partition))
-	require.Eventually(t, func() bool { return !b.watch.ok.Load() }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return !b.watch.ok.Load() }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, put(other, "other shard"))
 
 	plan := topology.Default()
 	plan.Names, plan.Partitions, plan.Shards, plan.Replicas, plan.FileStore = o.Names, o.Partitions, o.Shards, 1, 4<<30
 	require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
 	b.watch.soon()
-	require.Eventually(t, func() bool { return put(topic, "back") == nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return put(topic, "back") == nil }, time.Minute, 5*time.Millisecond)
 	require.Eventually(t, delivered("other shard", "back"), time.Minute, 5*time.Millisecond)
 	require.Empty(t, worker.Failed())
 	require.NoError(t, worker.Stop(t.Context()))
@@ -365,7 +365,7 @@ func TestAFullPartitionRefusesItsOwn(t *testing.T) {
 	}
 	require.NoError(t, put(other), "another table of the partition")
 	worker := newLedger().worker(t, b)
-	require.Eventually(t, func() bool { return put("t") == nil }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return put("t") == nil }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Stop(t.Context()))
 	config.MaxMsgsPerSubject, config.MaxBytes = 1000, 64<<10
 	_, err = js.UpdateStream(t.Context(), config)

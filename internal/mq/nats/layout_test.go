@@ -29,18 +29,18 @@ func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
 	}
 	l := newLedger()
 	first := l.worker(t, one)
-	require.Eventually(t, func() bool { return owned(one) == 6 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return owned(one) == 6 }, time.Minute, 5*time.Millisecond)
 	second, third := l.worker(t, same), l.worker(t, other)
-	require.Eventually(t, func() bool { return owned(same) == 6 }, 20*time.Second, 5*time.Millisecond, "it agrees")
+	require.Eventually(t, func() bool { return owned(same) == 6 }, time.Minute, 5*time.Millisecond, "it agrees")
 	for end := time.Now().Add(o.layoutOld + time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		require.Zero(t, owned(other), "while others count six")
 	}
 	require.NoError(t, first.Stop(t.Context()))
 	require.NoError(t, second.Stop(t.Context()))
-	require.Eventually(t, func() bool { return owned(other) == 4 }, 20*time.Second, 5*time.Millisecond, "once they are gone")
+	require.Eventually(t, func() bool { return owned(other) == 4 }, time.Minute, 5*time.Millisecond, "once they are gone")
 	_, err := other.Publish(t.Context(), mqtest.Chunk("birch", "t", "row"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.delivered["row"] == 1 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.delivered["row"] == 1 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, third.Stop(t.Context()))
 }
 
@@ -63,8 +63,8 @@ func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
 	delivered := func(n int) func() bool {
 		return func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.delivered) == n }
 	}
-	require.Eventually(t, delivered(40), 20*time.Second, 5*time.Millisecond)
-	require.Eventually(t, func() bool { n, _, _ := b.consumer.counts(); return n == 2 }, 20*time.Second, 5*time.Millisecond, "they are let go of")
+	require.Eventually(t, delivered(40), time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { n, _, _ := b.consumer.counts(); return n == 2 }, time.Minute, 5*time.Millisecond, "they are let go of")
 	for p := range o.Partitions {
 		for _, s := range []int{1, 2} {
 			require.NoError(t, js.DeleteConsumer(t.Context(), o.Names.Ingest(p), o.Names.Shard(s)))
@@ -72,7 +72,7 @@ func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
 	}
 	_, err := b.Publish(t.Context(), mqtest.Chunk("birch", "t", "after"))
 	require.NoError(t, err)
-	require.Eventually(t, delivered(41), 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, delivered(41), time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Stop(t.Context()))
 }
 

@@ -35,7 +35,7 @@ func TestWhatAnotherProcessWasWritingIsKnown(t *testing.T) {
 		require.NoError(t, err)
 		rows = append(rows, mq.Rows{Chunk: at})
 	}
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(held) == 4 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(held) == 4 }, time.Minute, 5*time.Millisecond)
 	written := mq.Batch{Topic: topic, Rows: rows[:2]}
 	running := mq.Batch{Topic: topic, Rows: []mq.Rows{rows[2], {Chunk: rows[3].Chunk, From: 2, To: 5}}}
 	require.NoError(t, one.Note(written))
@@ -46,12 +46,12 @@ func TestWhatAnotherProcessWasWritingIsKnown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		noted, err := two.Noted(mq.Shard{Name: shard.Name})
 		return err == nil && reflect.DeepEqual(left, noted)
-	}, 20*time.Second, 5*time.Millisecond, "in the bucket")
+	}, time.Minute, 5*time.Millisecond, "in the bucket")
 
 	second, err := two.Consume(t.Context(), mqtest.Work(func(mq.Delivery) {}))
 	require.NoError(t, err)
 	var theirs mq.Shard
-	require.Eventually(t, func() bool { s, ok := second.Shard(topic); theirs = s; return ok }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { s, ok := second.Shard(topic); theirs = s; return ok }, time.Minute, 5*time.Millisecond)
 	noted, err := two.Noted(theirs)
 	require.NoError(t, err)
 	require.Equal(t, left, noted)
