@@ -1,6 +1,7 @@
 package insert_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -133,4 +134,40 @@ func TestProgressOfAChunkThatWasHandedBack(t *testing.T) {
 	assert.True(t, r.progress(topic).Frontier.Before(result.Places[0].Chunk), "the row is in the queue")
 	owed, newest := r.progress(topic).Since, r.progress(mq.Topic{Tenant: birch, Table: "others"}).Since
 	assert.True(t, owed.Before(newest), "it is older than what is written: %v, %v", owed, newest)
+}
+
+// passing is a source that passes by chunks of one table.
+type passing struct {
+	insert.Source
+	table string
+}
+
+type passingConsumption struct {
+	mq.Consumption
+	table string
+}
+
+func (p passing) Consume(ctx context.Context, work mq.Work) (mq.Consumption, error) {
+	c, err := p.Source.Consume(ctx, work)
+	return passingConsumption{c, p.table}, err
+}
+
+func (c passingConsumption) Passed(t mq.Topic) bool { return t.Table == c.table }
+
+// Of a table of which chunks were passed by it is not known how far the worker is,
+// and of its others it is.
+func TestProgressOfATableOfWhichChunksWerePassedBy(t *testing.T) {
+	s := &sink{name: "ch"}
+	r := newRig(t).start(func(o *insert.WorkerOptions) {
+		o.Pool, o.Broker = pool(s), passing{o.Broker, "pages"}
+	})
+	others := ingesttest.Pages()
+	others.Name = "others"
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 1)))
+	r.send(ingesttest.Request(others, record.NDJSON, ingesttest.Lines(1, 2)))
+	waitFor(t, "the rows", func() bool { return r.worker.Status().RowsInserted == 2 })
+	known := r.progress(mq.Topic{Tenant: birch, Table: "others"})
+	assert.NotZero(t, known.Frontier)
+	unknown := r.progress(mq.Topic{Tenant: birch, Table: "pages"})
+	assert.Equal(t, notice.Progress{Writes: unknown.Writes}, unknown)
 }

@@ -390,7 +390,7 @@ func TestNothingIsStaleWhenProcessesSeeOtherPrimaries(t *testing.T) {
 	for i := range options {
 		ways[i] = newPath(t, shards[1].Addr())
 		options[i].Mode = redis.Cluster
-		options[i].Addresses = []string{newSlots(t, []*path{newPath(t, shards[0].Addr()), ways[i]})}
+		options[i].Addresses = []string{newSlots(t, newPath(t, shards[0].Addr()).addr, ways[i].addr)}
 	}
 	s := seek(t, "", options...)
 	s.awaitHits("at first")

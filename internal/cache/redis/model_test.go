@@ -114,7 +114,11 @@ func newModel(t *testing.T, seed uint64, mode redis.Mode, shards int) *model {
 		}
 		p.addr = p.ways[0].addr
 		if mode == redis.Cluster {
-			p.addr = newSlots(t, p.ways)
+			owners := make([]string, len(p.ways))
+			for i, way := range p.ways {
+				owners[i] = way.addr
+			}
+			p.addr = newSlots(t, owners...)
 		}
 		m.processes[i] = p
 		m.boot(i)

@@ -11,21 +11,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/cache/redis"
+	"github.com/wavehouse/wavehouse/internal/cache/redis/redistest"
 )
 
 // newSlots is the address of a node that owns nothing and tells one process that the
-// slots belong to servers at the ends of these ways, which can be others than another
+// slots belong to servers at these addresses, which can be others than another
 // process is told. The servers need not be of a cluster.
-func newSlots(t testing.TB, ways []*path) string {
+func newSlots(t testing.TB, owners ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	answer := fmt.Sprintf("*%d\r\n", len(ways))
-	for i, way := range ways {
-		answer += fmt.Sprintf("*4\r\n:%d\r\n:%d\r\n", i*16384/len(ways), (i+1)*16384/len(ways)-1)
-		for _, addr := range []string{way.addr, l.Addr().String()} { // the node as a replica, or it would be forgotten
-			_, port, _ := net.SplitHostPort(addr)
-			answer += fmt.Sprintf("*2\r\n$9\r\n127.0.0.1\r\n:%s\r\n", port)
+	answer := fmt.Sprintf("*%d\r\n", len(owners))
+	for i, owner := range owners {
+		answer += fmt.Sprintf("*4\r\n:%d\r\n:%d\r\n", i*16384/len(owners), (i+1)*16384/len(owners)-1)
+		for _, addr := range []string{owner, l.Addr().String()} { // the node as a replica, or it would be forgotten
+			host, port, _ := net.SplitHostPort(addr)
+			answer += fmt.Sprintf("*2\r\n$%d\r\n%s\r\n:%s\r\n", len(host), host, port)
 		}
 	}
 	var all sync.WaitGroup
@@ -94,4 +98,20 @@ func readCommand(in *bufio.Reader) (words []string, err error) {
 		words = append(words, string(word[:len(word)-2]))
 	}
 	return words, err
+}
+
+// More primaries than are asked for their histories are not used at all.
+func TestACacheOfMorePrimariesThanAreAskedIsNotUsed(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Redis, "--save", "", "--protected-mode", "no", "--bind", "*")
+	owners := make([]string, 1001)
+	for i := range owners {
+		owners[i] = fmt.Sprintf("127.0.%d.%d:%d", 1+i/200, 1+i%200, server.Port)
+	}
+	o := quick()
+	o.Mode, o.Addresses = redis.Cluster, []string{newSlots(t, owners...)}
+	c := open(t, o)
+	_, ticket := c.Lookup(t.Context(), cache.NewKey("a").Key())
+	require.ErrorContains(t, c.Status(), "more than 1000 primaries")
+	require.Empty(t, ticket.Store.Life, "nothing is believed")
 }

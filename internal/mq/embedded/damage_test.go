@@ -222,22 +222,43 @@ func TestDamageToWhatDescribesAQueue(t *testing.T) {
 }
 
 // TestDamagedLedgerKeepsWhatIsWholeOfIt: a record that is not whole does not end
-// what is read of it.
+// what is read of it, and is told, the last one too. A write that was cut short is no
+// damage.
 func TestDamagedLedgerKeepsWhatIsWholeOfIt(t *testing.T) {
-	dir, log := t.TempDir(), &logBook{}
-	b := start(t, Options{Dir: dir})
-	in, c := consumeInto(t, b)
-	store(t, b, 20)
-	for _, d := range in.await(t, 20) {
-		require.NoError(t, c.Ack(d))
+	flipped := func(n int) func([]byte) []byte {
+		return func(d []byte) []byte { d[28+n*20+3] ^= 1; return d }
 	}
-	require.NoError(t, b.Close(t.Context()))
-	edit(t, filepath.Join(dir, "acks", "birch.acks"), func(d []byte) []byte { d[28+5*20+3] ^= 1; return d })
-	b = start(t, Options{Dir: dir, Logger: log.logger()})
-	require.Equal(t, []uint64{6}, slices.Collect(keys(delivered(t, b, 1))))
-	require.Contains(t, log.text(), "the record of what was written is damaged")
-	require.Equal(t, mq.StoreAcknowledgments, b.Damages()[0].Store)
-	require.FileExists(t, b.Damages()[0].Files[0].Copy)
+	for name, c := range map[string]struct {
+		change func([]byte) []byte
+		again  uint64
+		told   bool
+	}{
+		"in the middle":   {flipped(5), 6, true},
+		"the last record": {flipped(19), 20, true},
+		"cut short":       {func(d []byte) []byte { return d[:len(d)-7] }, 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, log := t.TempDir(), &logBook{}
+			b := start(t, Options{Dir: dir})
+			in, consumption := consumeInto(t, b)
+			store(t, b, 20)
+			for _, d := range in.await(t, 20) {
+				require.NoError(t, consumption.Ack(d))
+			}
+			require.NoError(t, b.Close(t.Context()))
+			edit(t, filepath.Join(dir, "acks", "birch.acks"), c.change)
+			b = start(t, Options{Dir: dir, Logger: log.logger()})
+			require.Equal(t, []uint64{c.again}, slices.Collect(keys(delivered(t, b, 1))))
+			if !c.told {
+				require.Empty(t, b.Damages())
+				return
+			}
+			require.Contains(t, log.text(), "the record of what was written is damaged")
+			require.Len(t, b.Damages(), 1)
+			require.Equal(t, mq.StoreAcknowledgments, b.Damages()[0].Store)
+			require.FileExists(t, b.Damages()[0].Files[0].Copy)
+		})
+	}
 }
 
 func keys(m map[uint64]string) func(func(uint64) bool) {

@@ -222,3 +222,34 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 	require.False(t, left(), stacks.String())
 }
+
+// A probe, and a sweep of tenants that keep nothing, ask the store nothing, however
+// many tenants there are.
+func TestProbesAndSweepsOfQuietTenantsAskTheStoreNothing(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir()})
+	in, c := consumeInto(t, b)
+	cutoffs := map[tenant.ID]time.Time{}
+	for n := range 20 {
+		id := tenant.ID(fmt.Sprint("t", n))
+		put(t, b, id, "x")
+		cutoffs[id] = time.Now().Add(time.Hour)
+	}
+	require.NoError(t, c.Ack(in.await(t, 20)...))
+	require.NoError(t, c.Stop(t.Context()))
+	_, err := b.Purge(t.Context(), cutoffs)
+	require.NoError(t, err)
+	asked := func() uint64 { return b.host.pub.Stats().OutMsgs + b.host.api.Stats().OutMsgs }
+	before := asked()
+	for range 10 {
+		require.NoError(t, b.Full())
+		require.Empty(t, b.Unavailable())
+		require.Empty(t, b.Damages())
+		ids, err := b.Tenants(t.Context(), "", 1000)
+		require.NoError(t, err)
+		require.Len(t, ids, 20)
+		purged, err := b.Purge(t.Context(), cutoffs)
+		require.NoError(t, err)
+		require.Empty(t, purged)
+	}
+	require.Equal(t, before, asked())
+}
