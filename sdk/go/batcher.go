@@ -3,7 +3,6 @@ package wavehouse
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -85,9 +84,9 @@ func NewBatcher[R any](c *Client, table string, options BatcherOptions[R]) *Batc
 // Add takes a row. The error is ErrClosed, ErrQueueFull, or that the row has no
 // JSON form.
 func (b *Batcher[R]) Add(row R) error {
-	text, err := json.Marshal(row)
+	text, err := marshal(row)
 	if err != nil {
-		return &Error{Code: CodeInvalidRow, Message: "the row has no JSON form", cause: err}
+		return &Error{Code: CodeInvalidRow, Message: "the row has no JSON form: " + err.Error(), cause: err}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

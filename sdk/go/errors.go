@@ -20,7 +20,7 @@ const (
 	CodeToken           = "client.token"            // the token source failed
 	CodeInvalidResponse = "client.invalid_response" // an answer that is not WaveHouse's
 	CodeInvalidOption   = "client.invalid_option"   // an option that cannot be used
-	CodeInvalidRow      = "client.invalid_row"      // a row that has no JSON form
+	CodeInvalidRow      = "client.invalid_row"      // a row that has no JSON form, or another one than it is
 )
 
 // Error is a failure of a call.

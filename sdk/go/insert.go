@@ -75,7 +75,8 @@ func (e *InsertError) Unwrap() error { return e.Err }
 
 // Insert posts rows, each a struct or a map, in requests of at most 10,000 rows and
 // 4 MiB, one after another. Refused rows are named in the result; the error is an
-// *InsertError.
+// *InsertError. A row that JSON would change, as text that is not UTF-8, is refused
+// before it is sent; a []byte travels in base64, as encoding/json has it.
 func Insert[R any](ctx context.Context, c *Client, table string, rows []R, options ...InsertOption) (InsertResult, error) {
 	var o insertOptions
 	for _, option := range options {
@@ -95,7 +96,7 @@ func Insert[R any](ctx context.Context, c *Client, table string, rows []R, optio
 		return nil
 	}
 	for i := range rows {
-		line, err := json.Marshal(rows[i])
+		line, err := marshal(rows[i])
 		if err != nil || len(line) == 0 || line[0] != '{' {
 			result.fail(RowFailure{Index: i, Code: CodeInvalidRow, Message: unreadable(err)})
 			continue

@@ -275,9 +275,9 @@ func Pipe[R any](ctx context.Context, c *Client, name string, params any) ([]R, 
 	if params == nil {
 		params = struct{}{}
 	}
-	sent, err := json.Marshal(params)
+	sent, err := marshal(params)
 	if err != nil {
-		return nil, &Error{Code: CodeInvalidOption, Message: "the parameters have no JSON form", cause: err}
+		return nil, &Error{Code: CodeInvalidOption, Message: "the parameters have no JSON form: " + err.Error(), cause: err}
 	}
 	body, _, err := c.do(ctx, call{
 		method: http.MethodPost, path: "/v1/pipes/" + url.PathEscape(name), query: url.Values{}, body: sent,
@@ -290,9 +290,9 @@ func Pipe[R any](ctx context.Context, c *Client, name string, params any) ([]R, 
 }
 
 func queryCall(table string, document any, accept string) (call, error) {
-	body, err := json.Marshal(document)
+	body, err := marshal(document)
 	if err != nil {
-		return call{}, &Error{Code: CodeInvalidOption, Message: "the document has no JSON form", cause: err}
+		return call{}, &Error{Code: CodeInvalidOption, Message: "the document has no JSON form: " + err.Error(), cause: err}
 	}
 	return call{
 		method: http.MethodPost, path: "/v1/query", query: url.Values{"table": {table}}, body: body, safe: true,
