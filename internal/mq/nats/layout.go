@@ -55,7 +55,7 @@ func (l *layout) await(ctx context.Context) {
 			return
 		case theirs != told:
 			told = theirs
-			l.b.log.Error("other processes of the queue count other shards: this one delivers nothing until they are gone",
+			l.b.log.Error("other processes of the queue count other shards: this one delivers nothing until they are gone; mq.nats.partitions and mq.nats.shards must be the same everywhere",
 				"this", l.mine(), "others", theirs)
 		}
 		pause(ctx, l.every/4)

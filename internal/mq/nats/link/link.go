@@ -80,6 +80,9 @@ func Dial(ctx context.Context, o Options, name string, log *slog.Logger, h Handl
 			return nc, nil
 		}
 		err = o.redact(err)
+		if errors.Is(err, nats.ErrAuthorization) {
+			err = fmt.Errorf("%w: the servers do not take %s", err, o.who())
+		}
 		if err.Error() != told {
 			told = err.Error()
 			log.Warn("NATS cannot be reached yet", "urls", o.where(), "error", err)
@@ -161,6 +164,19 @@ func (o Options) auth() ([]nats.Option, error) {
 		return []nats.Option{nats.UserCredentials(o.CredsFile)}, nil
 	}
 	return nil, nil
+}
+
+// who says what the servers are shown, and the keys that it is set by.
+func (o Options) who() string {
+	switch {
+	case o.User != "":
+		return fmt.Sprintf("user %q (mq.nats.user) with the password in %q (mq.nats.password_file)", o.User, o.PasswordFile)
+	case o.NKeyFile != "":
+		return fmt.Sprintf("the nkey in %q (mq.nats.nkey_file)", o.NKeyFile)
+	case o.CredsFile != "":
+		return fmt.Sprintf("the credentials in %q (mq.nats.creds_file)", o.CredsFile)
+	}
+	return "a client without credentials: set mq.nats.user and mq.nats.password_file, mq.nats.nkey_file or mq.nats.creds_file"
 }
 
 func (o Options) password() (string, error) {

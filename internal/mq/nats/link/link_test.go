@@ -53,6 +53,8 @@ func TestUserAndPassword(t *testing.T) {
 	err := dials(t, o)
 	require.ErrorIs(t, err, mq.ErrUnavailable)
 	require.ErrorContains(t, err, "Authorization Violation")
+	require.ErrorContains(t, err, `user "wave" (mq.nats.user)`)
+	require.ErrorContains(t, dials(t, Options{URLs: c.URLs()}), "without credentials: set mq.nats.user")
 	o.PasswordFile = write(t, dir, "empty", nil)
 	require.ErrorContains(t, dials(t, o), "is empty")
 	o.PasswordFile = filepath.Join(dir, "absent")

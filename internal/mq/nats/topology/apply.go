@@ -13,7 +13,7 @@ import (
 func Apply(ctx context.Context, js jetstream.JetStream, t Topology) error {
 	for _, p := range t.Partitions {
 		if _, err := js.CreateOrUpdateStream(ctx, p.Stream); err != nil {
-			return fmt.Errorf("make stream %s: %w", p.Stream.Name, err)
+			return fmt.Errorf("make stream %s: %w", p.Stream.Name, unanswered(js, err))
 		}
 		if _, err := js.CreateOrUpdatePushConsumer(ctx, p.Stream.Name, p.History); err != nil {
 			return fmt.Errorf("make durable %s of stream %s: %w", p.History.Durable, p.Stream.Name, err)

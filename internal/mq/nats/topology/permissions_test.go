@@ -78,6 +78,15 @@ func TestThePermissionsRefuseWhatIsTheOperators(t *testing.T) {
 		cancel()
 	}
 	assert.Equal(t, before, look(t, owner, names), "nothing is another")
+
+	elsewhere := wanted(plan)
+	elsewhere.Prefix = "elsewhere"
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := topology.Verify(ctx, js, elsewhere)
+		return err != nil && strings.Contains(err.Error(), `Permissions Violation for Publish to "$JS.API.STREAM.INFO.ELSEWHERE_INGEST_0"`)
+	}, 30*time.Second, time.Millisecond, "what may not be asked is named")
 }
 
 // look is what an operator sees of streams and their consumers.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -47,7 +48,7 @@ func Verify(ctx context.Context, js jetstream.JetStream, w Wanted) (*Report, err
 	r := &Report{}
 	account, err := js.AccountInfo(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the account: %w", err)
+		return nil, fmt.Errorf("ask for the account: %w", unanswered(js, err))
 	}
 	r.at("account").must(account.API.Level >= MinAPILevel,
 		"the servers speak JetStream API level %d: %d, of nats-server 2.14, is the least", account.API.Level, MinAPILevel)
@@ -77,9 +78,19 @@ func stream(ctx context.Context, js jetstream.JetStream, name string) (*jetstrea
 		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask for stream %s: %w", name, err)
+		return nil, nil, fmt.Errorf("ask for stream %s: %w", name, unanswered(js, err))
 	}
 	return s.CachedInfo(), s, nil
+}
+
+// unanswered names the permission that a request lacked: a server does not answer it,
+// but tells the connection.
+func unanswered(js jetstream.JetStream, err error) error {
+	last := js.Conn().LastError()
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(last, nats.ErrPermissionViolation) {
+		return err
+	}
+	return fmt.Errorf("%w: %w ('wavehouse mq permissions' prints what the user of WaveHouse may do)", err, last)
 }
 
 func (w Wanted) partition(ctx context.Context, js jetstream.JetStream, r *Report, p int) (PartitionState, error) {
@@ -96,7 +107,7 @@ func (w Wanted) partition(ctx context.Context, js jetstream.JetStream, r *Report
 	state.Created = info.Created
 	w.ingestRules(r.at(name), &info.Config, p)
 	r.DuplicateWindow = shortest(r.DuplicateWindow, info.Config.Duplicates)
-	if err := w.durables(ctx, s, r, p, &state); err != nil {
+	if err := w.durables(ctx, js, s, r, p, &state); err != nil {
 		return state, err
 	}
 	return state, w.history(ctx, js, r, p, &info.State, &state)
@@ -138,14 +149,14 @@ func (w Wanted) replicas(at rules, c *jetstream.StreamConfig) {
 }
 
 // durables looks at every consumer of a partition.
-func (w Wanted) durables(ctx context.Context, s jetstream.Stream, r *Report, p int, state *PartitionState) error {
+func (w Wanted) durables(ctx context.Context, js jetstream.JetStream, s jetstream.Stream, r *Report, p int, state *PartitionState) error {
 	found := map[string]*jetstream.ConsumerInfo{}
 	list := s.ListConsumers(ctx)
 	for info := range list.Info() {
 		found[info.Name] = info
 	}
 	if err := list.Err(); err != nil {
-		return fmt.Errorf("ask for the consumers of %s: %w", w.Ingest(p), err)
+		return fmt.Errorf("ask for the consumers of %s: %w", w.Ingest(p), unanswered(js, err))
 	}
 	for i := range w.Shards {
 		where := w.Ingest(p) + " " + w.Shard(i)
@@ -166,7 +177,7 @@ func (w Wanted) durables(ctx context.Context, s jetstream.Stream, r *Report, p i
 			if info.NumPending > 0 || info.NumAckPending > 0 {
 				state.LeftOver = append(state.LeftOver, shard)
 			}
-			r.add(w.Ingest(p)+" "+name, false, "a shard's durable that is not of the %d configured: delete it once nothing is pending", w.Shards)
+			r.add(w.Ingest(p)+" "+name, false, "a shard's durable that is not of the %d of mq.nats.shards: delete it once no process counts it and nothing is pending", w.Shards)
 			continue
 		}
 		r.add(w.Ingest(p)+" "+name, false, "a consumer that is not WaveHouse's: what it does not acknowledge stays in the partition")
@@ -265,7 +276,7 @@ func (w Wanted) history(ctx context.Context, js jetstream.JetStream, r *Report, 
 	at.should(c.AllowDirect && c.MirrorDirect, "allow_direct or mirror_direct is not set")
 	w.replicas(at, c)
 	if m := info.Mirror; m == nil || m.Error != nil || m.Active < 0 || m.Active > mirrorAttached {
-		r.Findings = append(r.Findings, Finding{Where: name, What: "the mirror is not attached to " + w.Ingest(p) + silence(m), Required: true, Transient: true})
+		r.Findings = append(r.Findings, Finding{Where: name, What: "the mirror is not attached to " + w.Ingest(p) + ", as a new one is within seconds" + silence(m), Required: true, Transient: true})
 	}
 	return nil
 }
@@ -285,7 +296,7 @@ func (w Wanted) leftOver(ctx context.Context, js jetstream.JetStream, r *Report)
 	name := w.Ingest(w.Partitions)
 	info, _, err := stream(ctx, js, name)
 	if err == nil && info != nil {
-		r.add(name, false, "a partition that is not of the %d configured: delete it, and its history, once nothing is pending", w.Partitions)
+		r.add(name, false, "a partition that is not of the %d of mq.nats.partitions: delete it, and its history, once no process counts it and nothing is pending", w.Partitions)
 	}
 	return err
 }
