@@ -1,6 +1,8 @@
 # WaveHouse. `make help` lists what there is.
 
 GO        ?= go
+# Without the tracer of gRPC, whose templates would keep every method of every library.
+TAGS      := grpcnotrace
 BIN       := bin
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
@@ -28,7 +30,7 @@ cluster: build ## Three processes on a NATS cluster of three, behind one port, w
 
 build: ## Build the binaries into bin/
 	@echo "building (the first time takes a few minutes)…" >&2
-	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@CGO_ENABLED=0 $(GO) build -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 deps: ## Fetch what the tests need: ClickHouse, demo data, Debian packages
 	@./scripts/deps.sh

@@ -10,6 +10,6 @@ trap 'git worktree remove --force "$work/tree" 2>/dev/null || true; rm -rf "$wor
 trap 'exit 130' INT TERM
 
 git worktree add --quiet --detach "$work/tree" "$base"
-(cd "$work/tree" && CGO_ENABLED=0 go build -o "$work/bin/" ./cmd/wavehouse)
+(cd "$work/tree" && CGO_ENABLED=0 go build -tags grpcnotrace -o "$work/bin/" ./cmd/wavehouse)
 echo "comparing with $base" >&2
 go test -count=1 -timeout 60m -v -run 'TestCompareWithBase$' ./tests/bench/... -args -base "$work/bin" -rounds "${ROUNDS:-5}"

@@ -36,14 +36,21 @@ policies, and streams rows live.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
 		PersistentPostRunE: func(*cobra.Command, []string) error { return t.failed },
 	}
 	root.SetOut(t.out)
 	root.SetErr(t.err)
-	root.Version = build.Version
-	root.SetVersionTemplate(versionLine(build))
+	// A flag of our own: cobra's needs templates, and a binary with templates keeps
+	// every method of every library, for one may name it.
+	asked := root.Flags().BoolP("version", "v", false, "version for wavehouse")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *asked {
+			t.printf("%s", versionLine(build))
+			return nil
+		}
+		return cmd.Help()
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misused(cmd, unknownFlag(cmd, err)) })
 	root.AddCommand(
 		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newCodegen(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),

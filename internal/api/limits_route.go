@@ -82,7 +82,7 @@ func (s *Server) limitsOf(c *request) iter.Seq[limitAnswer] {
 		if !s.counted(c, "query.", yield) {
 			return
 		}
-		config := &c.settings.Config
+		config := c.settings.Config
 		bounds := []limitAnswer{
 			{Key: "query.default_max_rows", Value: int64(config.Query.DefaultMaxRows), Unit: "rows", Per: "answer"},
 			{Key: "clickhouse.query_timeout", Value: wholeSeconds(config.ClickHouse.QueryTimeout), Unit: "seconds", Per: "query"},

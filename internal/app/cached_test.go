@@ -21,7 +21,7 @@ import (
 func at(addr, database string) *settings.Snapshot {
 	c := settings.DefaultConfig()
 	c.ClickHouse.Addr, c.ClickHouse.Database = addr, database
-	return &settings.Snapshot{Config: c}
+	return &settings.Snapshot{Config: &c}
 }
 
 // Tenants on one server see each other's writes.

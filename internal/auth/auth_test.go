@@ -50,7 +50,7 @@ func snapshot(t *testing.T) *settings.Snapshot {
 		},
 	}, []string{"public", "viewer"})
 	require.Empty(t, faults)
-	return &settings.Snapshot{Config: settings.DefaultConfig(), Policy: p}
+	return &settings.Snapshot{Config: new(settings.DefaultConfig()), Policy: p}
 }
 
 func sign(t *testing.T, claims jwt.MapClaims) string {

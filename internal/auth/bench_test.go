@@ -17,9 +17,9 @@ import (
 func BenchmarkIdentify(b *testing.B) {
 	private := rsaKey(b)
 	server := newKeyServer(b, setOf(b, jwkOf(b, "a", private)))
-	byKeys := &settings.Snapshot{Config: settings.DefaultConfig()}
+	byKeys := &settings.Snapshot{Config: new(settings.DefaultConfig())}
 	byKeys.Config.Auth.JWKSURL = server.URL
-	bySecret := &settings.Snapshot{Config: settings.DefaultConfig()}
+	bySecret := &settings.Snapshot{Config: new(settings.DefaultConfig())}
 	a := authenticator(auth.Options{Fetching: quick()})
 	a.Reconcile(map[tenant.ID]*settings.Snapshot{"keys": byKeys, "secret": bySecret})
 	ctx, cancel := context.WithCancel(b.Context())

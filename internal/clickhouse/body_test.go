@@ -16,7 +16,7 @@ func bodyOf(tag, text string, wrap func(io.Reader) io.Reader) *body {
 	if tag != "" {
 		resp.Header.Set(headerExceptionTag, tag)
 	}
-	p := &Pool{config: Config{Database: "db"}}
+	p := &Pool{config: &Config{Database: "db"}}
 	return p.newBody(context.Background(), resp, 0, func() {})
 }
 

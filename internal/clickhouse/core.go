@@ -60,16 +60,16 @@ type core struct {
 }
 
 // newCore makes a core; it dials nothing and starts nothing.
-func newCore(e entry, s size) *core {
+func newCore(w *wish, s size) *core {
 	life, end := context.WithCancel(context.Background())
 	c := &core{
-		key: e.key, size: s, name: e.config.name(),
+		key: w.key, size: s, name: w.config.name(),
 		slots: make(slots, s.open), writes: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)),
 		lingering: make(slots, max(1, s.open-max(1, s.open/4))), life: life, end: end,
 		conns: newHTTPConns(s.idle),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
-			TLSClientConfig:     e.tls.config.Clone(),
+			TLSClientConfig:     w.tls.Clone(),
 			TLSHandshakeTimeout: dialTimeout,
 			MaxIdleConns:        s.idle,
 			MaxIdleConnsPerHost: s.idle,
@@ -77,8 +77,8 @@ func newCore(e entry, s size) *core {
 			DisableCompression:  true,
 		},
 	}
-	if e.config.Native {
-		c.native = nativeOptions(e)
+	if w.config.Native {
+		c.native = nativeOptions(w)
 	}
 	return c
 }

@@ -13,14 +13,14 @@ import (
 )
 
 // nativeOptions are how the driver connects for the tenants of e.
-func nativeOptions(e entry) *ch.Options {
+func nativeOptions(w *wish) *ch.Options {
 	o := &ch.Options{
-		Addr:        []string{e.config.nativeAddr()},
-		Auth:        ch.Auth{Database: e.config.Database, Username: e.config.Username, Password: e.config.Password},
+		Addr:        []string{w.config.nativeAddr()},
+		Auth:        ch.Auth{Database: w.config.Database, Username: w.config.Username, Password: w.config.Password},
 		DialTimeout: dialTimeout,
 	}
-	if e.config.TLS.Enabled {
-		o.TLS = e.tls.config
+	if w.config.TLS.Enabled {
+		o.TLS = w.tls
 	}
 	o.DialContext = dialNative(o.TLS)
 	return o

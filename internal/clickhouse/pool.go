@@ -15,7 +15,7 @@ import (
 // reload may replace it.
 type Pool struct {
 	core    *core
-	config  Config
+	config  *Config
 	metrics *metrics
 }
 

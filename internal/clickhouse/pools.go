@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -45,12 +46,17 @@ type Pools struct {
 	probes   sync.WaitGroup // pings under way
 }
 
-// entry is what one tenant has: its settings, and the pool made of them.
+// entry is what one tenant has: what it asks for, and the pool made of that.
 type entry struct {
+	*wish
+	pool *Pool
+}
+
+// wish is what a tenant asks for. It never changes.
+type wish struct {
 	key    coreKey
 	config Config
-	tls    secured
-	pool   *Pool
+	tls    *tls.Config
 }
 
 // NewPools makes an empty set; nothing is dialled.

@@ -72,11 +72,11 @@ func (p *Pools) prepare(want map[tenant.ID]Config, had map[tenant.ID]entry) (ask
 			if known {
 				asked[id] = e
 			}
-		case known && e.tls.print == tls.print && reflect.DeepEqual(e.config, c):
+		case known && e.key.tls == tls.print && reflect.DeepEqual(e.config, c):
 			asked[id] = e
 		default:
 			key := coreKey{native: c.Native, addr: c.server(), database: c.Database, username: c.Username, password: c.Password, tls: tls.print}
-			asked[id] = entry{key: key, config: c, tls: tls}
+			asked[id] = entry{wish: &wish{key: key, config: c, tls: tls.config}}
 		}
 	}
 	p.files = files
@@ -148,7 +148,7 @@ func (p *Pools) apply(plan map[tenant.ID]entry) {
 	for id, e := range plan {
 		c := p.coreFor(e, want[e.key], cores)
 		if e.pool == nil || e.pool.core != c {
-			e.pool = &Pool{core: c, config: e.config, metrics: p.metrics}
+			e.pool = &Pool{core: c, config: &e.config, metrics: p.metrics}
 		}
 		tenants[id] = e
 	}
@@ -166,7 +166,7 @@ func (p *Pools) coreFor(e entry, s size, cores map[coreKey]*core) *core {
 	}
 	c, ok := p.cores[e.key]
 	if !ok || c.size != s {
-		c = newCore(e, s)
+		c = newCore(e.wish, s)
 		p.logger.Info("ClickHouse pool made", "pool", c.name, "user", e.config.Username, "max_open_conns", s.open)
 	}
 	cores[e.key] = c

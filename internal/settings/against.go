@@ -17,7 +17,7 @@ import (
 func Against(s *Snapshot, columns map[string][]string) []Finding {
 	a := &against{tables: slices.Sorted(maps.Keys(columns)), columns: columns}
 	a.policies(s.document)
-	a.config(&s.Config)
+	a.config(s.Config)
 	slices.SortStableFunc(a.findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Path, y.Path))
 	})

@@ -36,7 +36,7 @@ func TestTenantsThatWouldTakeEachOthersTokens(t *testing.T) {
 	} {
 		snapshots := map[tenant.ID]*Snapshot{}
 		for id, auth := range c.auth {
-			snapshots[id] = &Snapshot{Tenant: id, Config: Config{Auth: auth}}
+			snapshots[id] = &Snapshot{Tenant: id, Config: &Config{Auth: auth}}
 		}
 		var got []tenant.ID
 		for _, id := range []tenant.ID{"a", "b", "c"} {

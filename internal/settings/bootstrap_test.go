@@ -30,7 +30,7 @@ func TestBootstrapFailsClosed(t *testing.T) {
 	assert.False(t, s.Policy.Adopted())
 	config := DefaultConfig()
 	config.Auth.RequireExp = true
-	assert.Equal(t, config, s.Config)
+	assert.Equal(t, config, *s.Config)
 }
 
 func TestBootstrapPermissive(t *testing.T) {

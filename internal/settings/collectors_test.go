@@ -8,7 +8,7 @@ import (
 
 func TestCollectorsAreHeldAgainstTheTypesOfTheirColumns(t *testing.T) {
 	collect, rest, page := UnknownCollect, "rest", "page"
-	s := &Snapshot{Config: DefaultConfig()}
+	s := &Snapshot{Config: new(DefaultConfig())}
 	s.Config.Ingest.Tables = map[string]IngestTable{
 		"good": {UnknownFields: &collect, CollectInto: &rest}, "wrong": {UnknownFields: &collect, CollectInto: &page}, "none": {UnknownFields: &collect, CollectInto: &rest},
 		"document": {UnknownFields: &collect, CollectInto: &rest}, "off": {CollectInto: &page},

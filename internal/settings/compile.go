@@ -15,7 +15,8 @@ import (
 // is immutable; a request takes its tenant's once and keeps it to the end.
 type Snapshot struct {
 	Tenant tenant.ID
-	Config Config
+	// Config, Policy and Pipes are shared with tenants that have the same files.
+	Config *Config
 	Policy *policy.Policy
 	// Pipes are those of pipes.json.
 	Pipes *pipes.Set
@@ -71,8 +72,9 @@ func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
 	if HasErrors(findings) {
 		return nil, findings
 	}
+	config := k.docs.config // without the other documents behind it
 	return &Snapshot{
-		Tenant: id, Config: k.docs.config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
+		Tenant: id, Config: &config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
 		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies, places: k.places(),
 	}, findings
 }

@@ -29,6 +29,7 @@ type directory struct {
 	foldCase bool
 	// documents: the snapshots keep policies.json as it was written.
 	documents bool
+	shared    *shared
 }
 
 // state is what is held of one tenant.
@@ -209,6 +210,9 @@ func (d directory) judge(id tenant.ID, c content, before state, nested bool) sta
 	}
 	if now.snapshot != nil && !d.documents {
 		now.snapshot.document = nil
+	}
+	if now.snapshot != nil {
+		d.shared.apply(now.snapshot, c)
 	}
 	return now
 }

@@ -8,16 +8,15 @@ import (
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
-// metrics tells how reloads went and which generation is served.
+// metrics tells how reloads went.
 type metrics struct {
 	successful prometheus.Gauge
 	timestamp  prometheus.Gauge
 	reloads    *prometheus.CounterVec
-	generation *prometheus.GaugeVec
 	tenants    *prometheus.GaugeVec
 }
 
-func newMetrics(registerer prometheus.Registerer) *metrics {
+func newMetrics(registerer prometheus.Registerer, served func() map[tenant.ID]*Snapshot) *metrics {
 	m := &metrics{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_last_reload_successful",
@@ -31,10 +30,6 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "wavehouse_settings_reloads_total",
 			Help: "Readings of the settings directory by their result: adopted, unchanged, partial, refused.",
 		}, []string{"result"}),
-		generation: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "wavehouse_settings_generation_info",
-			Help: "The hash of the settings that a tenant is served by; the value is always 1.",
-		}, []string{"tenant", "hash"}),
 		tenants: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_tenants",
 			Help: "Tenants that the settings directory holds, by whether they are served or rejected.",
@@ -44,23 +39,35 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		m.reloads.WithLabelValues(result)
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.successful, m.timestamp, m.reloads, m.generation, m.tenants)
+		registerer.MustRegister(m.successful, m.timestamp, m.reloads, m.tenants, newGenerations(served))
 	}
 	return m
 }
 
-// follow tells which tenants are served, and by what.
-func (m *metrics) follow(before, now map[tenant.ID]state) {
-	for id, old := range before {
-		if old.snapshot != nil && now[id].snapshot != old.snapshot {
-			m.generation.DeleteLabelValues(id.String(), old.snapshot.Hash)
-		}
+// generations tells which generation each tenant is served by. A gauge that is kept
+// for each would take more than all else of a tenant that does nothing.
+type generations struct {
+	desc   *prometheus.Desc
+	served func() map[tenant.ID]*Snapshot
+}
+
+func newGenerations(served func() map[tenant.ID]*Snapshot) generations {
+	return generations{prometheus.NewDesc("wavehouse_settings_generation_info",
+		"The hash of the settings that a tenant is served by; the value is always 1.", []string{"tenant", "hash"}, nil), served}
+}
+
+// Describe implements prometheus.Collector.
+func (g generations) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g generations) Collect(to chan<- prometheus.Metric) {
+	for id, s := range g.served() {
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, 1, id.String(), s.Hash)
 	}
-	for id, s := range now {
-		if s.snapshot != nil && before[id].snapshot != s.snapshot {
-			m.generation.WithLabelValues(id.String(), s.snapshot.Hash).Set(1)
-		}
-	}
+}
+
+// follow counts the tenants.
+func (m *metrics) follow(now map[tenant.ID]state) {
 	served := servedOf(now)
 	m.tenants.WithLabelValues("served").Set(float64(served))
 	m.tenants.WithLabelValues("rejected").Set(float64(len(now) - served))

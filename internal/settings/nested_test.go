@@ -219,7 +219,7 @@ func TestNestedMetrics(t *testing.T) {
 		for id, s := range r.Snapshots() {
 			fmt.Fprintf(&text, "wavehouse_settings_generation_info{hash=%q,tenant=%q} 1\n", s.Hash, id)
 		}
-		assert.NoError(t, testutil.CollectAndCompare(r.metrics.generation, strings.NewReader(text.String())))
+		assert.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(text.String()), "wavehouse_settings_generation_info"))
 		assert.InDelta(t, successful, testutil.ToFloat64(r.metrics.successful), 0)
 		assert.InDelta(t, served, testutil.ToFloat64(r.metrics.tenants.WithLabelValues("served")), 0)
 		assert.InDelta(t, rejected, testutil.ToFloat64(r.metrics.tenants.WithLabelValues("rejected")), 0)

@@ -14,9 +14,12 @@ type Place struct {
 
 // places are those of the limits that the files name, by their keys.
 func (k *compiler) places() map[string]Place {
-	found := map[string]Place{}
+	var found map[string]Place
 	note := func(s *source, key string) {
 		if s.doc != nil && s.doc.Has(key) {
+			if found == nil {
+				found = map[string]Place{}
+			}
 			found[key] = Place{File: s.name, Line: s.doc.Line(key)}
 		}
 	}

@@ -156,12 +156,19 @@ func (c *content) outcome() string {
 
 // generation is the hash of the four files, the same wherever they are.
 func (c *content) generation() string {
+	sum := c.sum(fileNames())
+	return hex.EncodeToString(sum[:8])
+}
+
+// sum is the hash of the named files.
+func (c *content) sum(names []string) (sum [sha256.Size]byte) {
 	h := sha256.New()
-	for _, name := range fileNames() {
+	for _, name := range names {
 		data, ok := c.files[name]
 		_, _ = fmt.Fprintf(h, "%s %t ", name, ok)
 		_ = binary.Write(h, binary.BigEndian, int64(len(data)))
 		_, _ = h.Write(data)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	h.Sum(sum[:0])
+	return sum
 }

@@ -111,7 +111,7 @@ type Registry struct {
 func NewRegistry(dir string, o Options) (*Registry, error) {
 	o = o.withDefaults()
 	r := &Registry{options: o, turn: make(chan struct{}, 1)}
-	r.directory = directory{path: dir, now: o.Now, foldCase: o.FoldCase}
+	r.directory = directory{path: dir, now: o.Now, foldCase: o.FoldCase, shared: &shared{}}
 	found := r.directory.read(nil)
 	found.tellApart(o.keys())
 	findings := found.findings()
@@ -121,8 +121,8 @@ func NewRegistry(dir string, o Options) (*Registry, error) {
 	r.directory.shape = found.shape
 	r.noted(found)
 	r.tenants.Store(&found.states)
-	r.metrics = newMetrics(o.Metrics)
-	r.metrics.follow(nil, found.states)
+	r.metrics = newMetrics(o.Metrics, r.Snapshots)
+	r.metrics.follow(found.states)
 	r.metrics.count(o.Now(), resultOf(findings), r.complete())
 	r.log(found.skipped)
 	r.logChanged(nil, found.states)

@@ -50,6 +50,7 @@ func (r *Registry) reload(ctx context.Context, id *tenant.ID, asked bool) Reload
 // reloadAll makes the registry what the directory is.
 func (r *Registry) reloadAll(ctx context.Context, asked bool) ReloadResult {
 	held := *r.tenants.Load()
+	r.directory.shared.keep(held)
 	found := r.directory.read(held)
 	found.tellApart(r.options.keys())
 	if unchanged := r.noted(found); unchanged && !asked {
@@ -115,6 +116,7 @@ func (r *Registry) reloadFolder(ctx context.Context, id tenant.ID) ReloadResult 
 	if !known {
 		return ReloadResult{Err: ErrUnknownTenant} // it left while this waited
 	}
+	r.directory.shared.keep(held)
 	twin := caseTwins(slices.Sorted(maps.Keys(held)))[id]
 	now, _ := r.directory.folder(id, twin, before)
 	states := maps.Clone(held)
@@ -142,7 +144,7 @@ func (r *Registry) adopt(ctx context.Context, states map[tenant.ID]state, findin
 	if result == resultAdopted && maps.EqualFunc(before, states, sameSnapshot) {
 		result = resultUnchanged
 	}
-	r.metrics.follow(before, states)
+	r.metrics.follow(states)
 	r.metrics.count(r.options.Now(), result, r.complete())
 	r.logAdopted(before, states)
 	ctx = context.WithoutCancel(ctx)

@@ -21,7 +21,7 @@ func TestEmptyFilesAreTheDefaults(t *testing.T) {
 	assert.Equal(t, []string{"policies.json:1: warning: no policy: every request for data is denied, the admin role's included"}, warningsOf(r.Findings))
 	s := r.Tenants[tenant.Default]
 	require.NotNil(t, s)
-	assert.Equal(t, DefaultConfig(), s.Config)
+	assert.Equal(t, DefaultConfig(), *s.Config)
 	assert.Equal(t, tenant.Default, s.Tenant)
 	assert.False(t, s.Policy.Adopted())
 	assert.Len(t, s.Hash, 16)

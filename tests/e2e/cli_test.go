@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wavehouse/wavehouse/tests/harness"
 )
 
 type result struct {
@@ -117,4 +120,18 @@ func TestConfigMasksSecrets(t *testing.T) {
 	require.NotContains(t, r.out, "tell-nobody")
 	require.NotContains(t, r.out, "from-a-file")
 	require.Contains(t, r.out, "auth.operator_key")
+}
+
+// A binary that may look for methods by their names keeps every method of every
+// library: half as much again, on disk and in memory.
+func TestTheBinaryLeavesOutWhatNobodyCalls(t *testing.T) {
+	binary, err := os.ReadFile(filepath.Join(binaries.Dir(t), "wavehouse"))
+	require.NoError(t, err)
+	require.True(t, bytes.Contains(binary, []byte("wavehouse/internal/app.(*App).Run")), "functions have their names in it")
+	require.False(t, bytes.Contains(binary, []byte("text/template.(*state).evalField")))
+	for _, file := range []string{"Makefile", "deployments/Dockerfile"} {
+		text, err := os.ReadFile(filepath.Join(harness.Root(t), file))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "grpcnotrace", file)
+	}
 }

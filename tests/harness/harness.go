@@ -40,7 +40,7 @@ func (b *Binaries) Dir(t testing.TB) string {
 		if b.dir, b.err = os.MkdirTemp("", "wavehouse-bin-"); b.err != nil {
 			return
 		}
-		cmd := exec.Command("go", "build", "-o", b.dir+"/", "./cmd/...")
+		cmd := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", b.dir+"/", "./cmd/...")
 		cmd.Dir = Root(t)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("build the commands: %w\n%s", err, out)

@@ -76,8 +76,10 @@ type Broker struct {
 	// recent and ahead count the bytes kept for consumers.
 	recent, ahead atomic.Int64
 
-	mu       sync.Mutex
-	queues   map[tenant.ID]*queue
+	mu     sync.Mutex
+	queues map[tenant.ID]*queue
+	// asked are the budgets of tenants that have no queue yet.
+	asked    map[tenant.ID]int64
 	consumer *consumption
 	// terms counts consumptions.
 	terms uint64
@@ -89,7 +91,7 @@ type Broker struct {
 func New(o Options) (*Broker, error) {
 	o = o.withDefaults()
 	b := &Broker{o: o, log: o.Logger, acksDir: filepath.Join(o.Dir, acksFolder),
-		life: lifetime.New(mq.ErrClosed), queues: map[tenant.ID]*queue{}, failedWrite: make(chan struct{}, 1)}
+		life: lifetime.New(mq.ErrClosed), queues: map[tenant.ID]*queue{}, asked: map[tenant.ID]int64{}, failedWrite: make(chan struct{}, 1)}
 	b.ctx = b.life.Context()
 	if err := b.start(); err != nil {
 		_ = b.life.End(context.Background()) // nothing has begun
@@ -202,7 +204,9 @@ func (b *Broker) queueLocked(t tenant.ID) *queue {
 	q := b.queues[t]
 	if q == nil {
 		q = newQueue(b, t)
+		q.budget.Store(cmp.Or(b.asked[t], b.o.DefaultBudget))
 		b.queues[t] = q
+		delete(b.asked, t)
 	}
 	return q
 }

@@ -24,9 +24,30 @@ func (b *Broker) SetBudget(ctx context.Context, t tenant.ID, bytes int64) error 
 	if bytes <= 0 {
 		return fmt.Errorf("queue budget of tenant %s: %d bytes: want more than 0", t, bytes)
 	}
-	q := b.queue(t)
-	q.budget.Store(bytes)
-	return q.applyBudget(ctx, true)
+	if q, ok := b.ask(t, bytes); ok {
+		return q.applyBudget(ctx, true)
+	}
+	return nil
+}
+
+// ask notes the budget for the tenant's queue, or for when there is one.
+func (b *Broker) ask(t tenant.ID, bytes int64) (*queue, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	q, ok := b.queues[t]
+	if ok {
+		q.budget.Store(bytes)
+	} else {
+		b.asked[t] = bytes
+	}
+	return q, ok
+}
+
+// budgetAsked is the budget of a tenant that has no queue yet, 0 when none was set.
+func (b *Broker) budgetAsked(t tenant.ID) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked[t]
 }
 
 // applyBudget gives both streams the budget asked for, as far as they are

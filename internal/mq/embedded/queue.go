@@ -108,7 +108,6 @@ func newQueue(b *Broker, t tenant.ID) *queue {
 		MaxPayload: b.host.pub.MaxPayload, Timeout: b.o.PublishTimeout, Now: b.o.Now, Log: q.log,
 		Stored: func(seq uint64) { q.letterMark.reach(q, seq) },
 	})
-	q.budget.Store(b.o.DefaultBudget)
 	q.ingest.turn = make(chan struct{}, 1)
 	q.letters.turn = make(chan struct{}, 1)
 	return q

@@ -200,6 +200,20 @@ wavehouse_mq_publishes_total{result="too_large"} 1
 	start(t, Options{Dir: dir, Registerer: reg})
 }
 
+func TestATenantThatNeverWroteHasABudgetAndNoQueue(t *testing.T) {
+	b := start(t, Options{Dir: t.TempDir(), DefaultBudget: 1 << 20})
+	for _, bytes := range []int64{2 << 20, 1 << 20, 3 << 20} {
+		require.NoError(t, b.SetBudget(t.Context(), "birch", bytes))
+		require.Equal(t, mq.TenantStatus{Budget: bytes}, statusOf(t, b, "birch"))
+		require.Empty(t, b.all())
+	}
+	put(t, b, "birch", "one")
+	require.EqualValues(t, 3<<20, statusOf(t, b, "birch").Budget)
+	info, err := b.host.js.Stream(t.Context(), ingestStream("birch"))
+	require.NoError(t, err)
+	require.EqualValues(t, 3<<20, info.CachedInfo().Config.MaxBytes)
+}
+
 // TestNothingIsLeftBehind looks for goroutines of the broker and its server.
 func TestNothingIsLeftBehind(t *testing.T) {
 	b := start(t, Options{Dir: t.TempDir()})

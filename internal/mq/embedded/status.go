@@ -36,7 +36,7 @@ func (b *Broker) TenantStatus(ctx context.Context, t tenant.ID) (mq.TenantStatus
 	defer done()
 	q, ok := b.known(t)
 	if !ok {
-		return mq.TenantStatus{}, ctx.Err()
+		return mq.TenantStatus{Budget: b.budgetAsked(t)}, ctx.Err()
 	}
 	states := map[string]natsjs.StreamState{}
 	for name, o := range map[string]*opening{ingestStream(t): &q.ingest, letterStream(t): &q.letters} {
