@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -310,6 +311,6 @@ func methodNotAllowed(router chi.Router) handler {
 		if allow := w.Header().Values("Allow"); slices.Contains(allow, http.MethodGet) && !slices.Contains(allow, http.MethodHead) {
 			w.Header().Add("Allow", http.MethodHead)
 		}
-		return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the route does not answer this method")
+		return problem(http.StatusMethodNotAllowed, "method.not_allowed", "the route does not answer this method, but "+strings.Join(w.Header().Values("Allow"), ", "))
 	}
 }

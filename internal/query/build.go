@@ -119,9 +119,16 @@ func newBuilder(doc *Document, table *schema.Table, grant *policy.BoundSelect, o
 // check refuses what can be judged from the document as a whole.
 func (b *builder) check() *Error {
 	d := b.doc
-	longest := max(len(d.Columns), len(d.Aggregations), len(d.Filters), len(d.Having), len(d.GroupBy), len(d.OrderBy))
-	if longest > maxListed {
-		return invalid("a list of %d entries is longer than the %d that a query may have", longest, maxListed)
+	for _, list := range [...]struct {
+		key    string
+		length int
+	}{
+		{"columns", len(d.Columns)}, {"aggregations", len(d.Aggregations)}, {"filters", len(d.Filters)},
+		{"having", len(d.Having)}, {"group_by", len(d.GroupBy)}, {"order_by", len(d.OrderBy)},
+	} {
+		if list.length > maxListed {
+			return invalid("%s: a list of %d entries is longer than the %d that a query may have", list.key, list.length, maxListed)
+		}
 	}
 	if d.Int64 != "" && d.Int64 != "number" && d.Int64 != "string" {
 		return invalid(`int64: want "number" or "string", not %q`, excerpt.Of(d.Int64))

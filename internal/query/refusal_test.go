@@ -308,10 +308,10 @@ func TestListsAreBounded(t *testing.T) {
 	}
 	for clause, item := range map[string]string{
 		"columns": `"n"`, "group_by": `"n"`, "order_by": `{"column":"n"}`, "aggregations": `{"fn":"count"}`,
-		"filters": `{"column":"n","op":"is_null"}`,
+		"filters": `{"column":"n","op":"is_null"}`, "having": `{"column":"n","op":"is_null"}`,
 	} {
 		_, err := build(pages(), policy.OperatorSelect(), fmt.Sprintf(`{%q:%s}`, clause, many(item, 1001)))
-		assert.ErrorContains(t, err, "1000", clause)
+		assert.ErrorContains(t, err, clause+": a list of 1001 entries is longer than the 1000", clause)
 	}
 	_, err := build(pages(), policy.OperatorSelect(), `{"columns":["n"],"filters":[{"column":"n","op":"in","value":`+many("1", 100_001)+`}]}`)
 	assert.ErrorContains(t, err, "100000")
