@@ -113,15 +113,17 @@ func (q *queue) lose(generation uint64, holes ...ledger.Range) {
 	before := q.acked.Clone()
 	stale := generation != q.generation
 	q.mu.Unlock()
+	stream := ingestStream(q.tenant)
+	lost = lost.Minus(q.b.host.inspector.untaken(stream)) // told of already: adoptIngest skips them
 	if len(lost) == 0 || stale {
 		return
 	}
 	q.forgo(lost, &before)
 	q.settle(lost)
-	q.b.host.inspector.report(ingestStream(q.tenant), blocks.Report{Lost: lost}, mq.Damage{
+	q.b.host.inspector.report(stream, blocks.Report{Lost: lost}, mq.Damage{
 		Tenant: q.tenant, Store: mq.StoreQueue, Found: q.b.o.Now(), Detail: "found when the chunks were read",
 	})
-	q.b.host.inspector.takeLost(ingestStream(q.tenant))
+	q.b.host.inspector.taken(stream, lost)
 	q.b.countDamage()
 }
 

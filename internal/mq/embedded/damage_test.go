@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/blocks"
+	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
 	"github.com/wavehouse/wavehouse/internal/mq/mqtest"
 )
 
@@ -404,4 +406,25 @@ func TestDamageWhileRunning(t *testing.T) {
 	}
 	require.Contains(t, log.text(), "damage on disk")
 	require.EqualValues(t, 101, seqOf(putOnce(t, b, "birch", "next")))
+}
+
+// A reader that is faster than the queue's reopening finds the holes that the repair
+// has told of already: they are told once, and nobody waits for them.
+func TestLossIsToldOnceThoughReadBeforeReopening(t *testing.T) {
+	t.Parallel()
+	b := start(t, Options{Dir: t.TempDir()})
+	store(t, b, 6)
+	q, stream := b.queue("birch"), ingestStream("birch")
+	count := func() int { return int(testutil.ToFloat64(b.metrics.lost.WithLabelValues("birch"))) }
+	b.host.inspector.report(stream, blocks.Report{Lost: ledger.Ranges{{Lo: 2, Hi: 3}}},
+		mq.Damage{Tenant: "birch", Store: mq.StoreQueue, Found: time.Now()})
+	b.countDamage()
+	require.Equal(t, 2, count())
+
+	q.lose(q.generation, ledger.Range{Lo: 2, Hi: 3})
+	require.Equal(t, 2, count(), "the same")
+	q.lose(q.generation, ledger.Range{Lo: 2, Hi: 4})
+	require.Equal(t, 3, count(), "one more")
+	require.True(t, q.acked.Done(4))
+	require.Equal(t, ledger.Ranges{{Lo: 2, Hi: 3}}, b.host.inspector.takeLost(stream), "the reopening skips them")
 }

@@ -307,6 +307,20 @@ func (i *inspector) takeLost(stream string) ledger.Ranges {
 	return lost
 }
 
+// untaken is what takeLost would hand over.
+func (i *inspector) untaken(stream string) ledger.Ranges {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.lost[stream])
+}
+
+// taken notes that a queue does not wait for lost any more.
+func (i *inspector) taken(stream string, lost ledger.Ranges) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lost[stream] = i.lost[stream].Minus(lost)
+}
+
 // uncounted returns what was found since it was asked last.
 func (i *inspector) uncounted() []mq.Damage {
 	i.mu.Lock()
