@@ -72,7 +72,7 @@ func TestEachBenchmarkReplacesItsOwnTableOfThePage(t *testing.T) {
 func TestThePageHasAPlaceForEachBenchmark(t *testing.T) {
 	page, err := os.ReadFile(manual(t))
 	require.NoError(t, err)
-	for _, section := range []string{"ingest", "queries", "pages", "streams", "tenants", "cluster"} {
+	for _, section := range []string{"ingest", "queries", "pages", "streams", "tenants", "cluster", "processes", "cluster tenants"} {
 		_, err := withTable(string(page), section, "")
 		assert.NoError(t, err)
 	}
