@@ -28,9 +28,8 @@ type process struct {
 	stop func()
 }
 
-// startProcess runs an App with roles over the directories until it is stopped,
-// or the test ends.
-func startProcess(t *testing.T, settingsDir, dataDir string, opsPort int, roles ...string) *process {
+// newApp builds an App with roles over the directories; its listener is told to started.
+func newApp(t *testing.T, settingsDir, dataDir string, opsPort int, logger *slog.Logger, started chan<- net.Addr, roles ...string) *App {
 	t.Helper()
 	c, _, err := config.Load([]string{
 		"WH_SERVER_HOST=127.0.0.1", "WH_SERVER_PORT=0", "WH_SERVER_OPS_PORT=" + strconv.Itoa(opsPort),
@@ -39,10 +38,18 @@ func startProcess(t *testing.T, settingsDir, dataDir string, opsPort int, roles 
 	}, nil)
 	require.NoError(t, err)
 	c.Roles = roles // no queue of this version lets Load take a part of them
-	started, ended := make(chan net.Addr, 1), make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	a, err := New(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler), Started: func(at net.Addr) { started <- at }})
+	a, err := New(t.Context(), Options{Config: c, Logger: logger, Started: func(at net.Addr) { started <- at }})
 	require.NoError(t, err)
+	return a
+}
+
+// startProcess runs an App with roles over the directories until it is stopped,
+// or the test ends.
+func startProcess(t *testing.T, settingsDir, dataDir string, opsPort int, roles ...string) *process {
+	t.Helper()
+	started, ended := make(chan net.Addr, 1), make(chan error, 1)
+	a := newApp(t, settingsDir, dataDir, opsPort, slog.New(slog.DiscardHandler), started, roles...)
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- a.Run(ctx) }()
 	p := &process{t: t, url: "http://" + (<-started).String(), stop: func() {
 		if cancel != nil {
