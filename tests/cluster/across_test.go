@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/stream"
 	"github.com/wavehouse/wavehouse/internal/stream/streamtest"
 	"github.com/wavehouse/wavehouse/tests/harness"
 )
@@ -172,22 +174,46 @@ func TestAcrossProcesses(t *testing.T) {
 	})
 }
 
+// reader follows a table's stream, and comes back with its last id where the history
+// could not be read just then, as clients do.
+type reader struct {
+	*streamtest.Stream
+	of          *harness.Server
+	table, last string
+}
+
 // follow opens a stream of a table behind an id, "" for what comes.
-func follow(t *testing.T, p *harness.Server, table, last string) *streamtest.Stream {
+func follow(t *testing.T, p *harness.Server, table, last string) *reader {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/v1/stream?table="+table, nil)
 	require.NoError(t, err)
 	stream, err := streamtest.Open(harness.Client, request, last)
 	require.NoError(t, err)
-	return stream
+	return &reader{stream, p, table, last}
+}
+
+// LastID is that of the last block, on whichever connection it came.
+func (r *reader) LastID() string { return cmp.Or(r.Stream.LastID(), r.last) }
+
+// next reads the next event.
+func (r *reader) next(t *testing.T) streamtest.Frame {
+	t.Helper()
+	for {
+		frame, err := r.NextEvent()
+		require.NoError(t, err)
+		if frame.EndReason() != stream.EndUnavailable {
+			return frame
+		}
+		r.Close()
+		*r = *follow(t, r.of, r.table, r.LastID())
+	}
 }
 
 // rowOf reads the next row's n; a gap fails the test.
-func rowOf(t *testing.T, stream *streamtest.Stream) int {
+func rowOf(t *testing.T, stream *reader) int {
 	t.Helper()
 	for {
-		frame, err := stream.NextEvent()
-		require.NoError(t, err)
+		frame := stream.next(t)
 		require.Empty(t, frame.Event, frame.Data)
 		var row struct{ Row struct{ N int } }
 		if frame.Data != "" && json.Unmarshal([]byte(frame.Data), &row) == nil {

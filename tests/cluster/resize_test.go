@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
-	"github.com/wavehouse/wavehouse/internal/stream/streamtest"
 	"github.com/wavehouse/wavehouse/tests/harness"
 )
 
@@ -58,7 +57,7 @@ func TestPartitionsAndShardsChangeUnderLoad(t *testing.T) {
 		last := map[string]string{}
 		pages, clicks := follow(t, answers, "pages", ""), follow(t, answers, "clicks", "")
 		put(2)
-		for table, stream := range map[string]*streamtest.Stream{"pages": pages, "clicks": clicks} {
+		for table, stream := range map[string]*reader{"pages": pages, "clicks": clicks} {
 			require.Equal(t, 2, rowOf(t, stream))
 			last[table] = stream.LastID()
 			stream.Close()
@@ -78,8 +77,7 @@ func TestPartitionsAndShardsChangeUnderLoad(t *testing.T) {
 				url.Store(&p.URL)
 				put(4)
 				pages, clicks = follow(t, p, "pages", last["pages"]), follow(t, p, "clicks", last["clicks"])
-				frame, err := pages.NextEvent()
-				require.NoError(t, err)
+				frame := pages.next(t)
 				assert.Equal(t, "gap", frame.Event, "%+v", frame)
 				assert.Contains(t, frame.Data, `"reset"`)
 				assert.Equal(t, 3, rowOf(t, clicks))

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -406,6 +407,48 @@ func TestDamageWhileRunning(t *testing.T) {
 	}
 	require.Contains(t, log.text(), "damage on disk")
 	require.EqualValues(t, 101, seqOf(putOnce(t, b, "birch", "next")))
+}
+
+// Dead letters are looked at before they are read, however long ago that was done
+// by itself: the server would give up all that are in a damaged file.
+func TestDamagedDeadLettersInUse(t *testing.T) {
+	for name, read := range map[string]func(ctx context.Context, of mq.DeadLetterStore, id string) error{
+		"listed": func(ctx context.Context, of mq.DeadLetterStore, _ string) error {
+			_, err := of.List(ctx, "t", 100, "")
+			return err
+		},
+		"shown": func(ctx context.Context, of mq.DeadLetterStore, id string) error {
+			_, _, err := of.Get(ctx, id)
+			return err
+		},
+		"discarded": func(ctx context.Context, of mq.DeadLetterStore, id string) error {
+			_, err := of.Discard(ctx, id)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, Options{Dir: dir, WatchInterval: 10 * time.Millisecond, repairEvery: 10 * time.Millisecond, scrubEvery: time.Hour})
+			for n := range 24 {
+				require.NoError(t, b.Park(t.Context(), mqtest.Letter("birch", "t", fmt.Sprint("row ", n))))
+			}
+			letters, err := b.DeadLetters("birch")
+			require.NoError(t, err)
+			page, err := letters.List(t.Context(), "t", 100, "")
+			require.NoError(t, err)
+			require.Len(t, page.Letters, 24)
+			edit(t, blockOf(dir, "DLQ_birch", 1), func(d []byte) []byte { clear(d[:64]); return d })
+			require.ErrorIs(t, read(t.Context(), letters, page.Letters[23].ID), mq.ErrUnavailable)
+			require.Eventually(t, func() bool {
+				page, err = letters.List(t.Context(), "t", 100, "")
+				return err == nil
+			}, time.Minute, 10*time.Millisecond)
+			require.Len(t, page.Letters, 23)
+			require.Eventually(t, func() bool {
+				return testutil.ToFloat64(b.metrics.lostLetters.WithLabelValues("birch")) == 1
+			}, time.Minute, 10*time.Millisecond)
+		})
+	}
 }
 
 // A reader that is faster than the queue's reopening finds the holes that the repair

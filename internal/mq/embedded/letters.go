@@ -90,6 +90,17 @@ func (s *letterStore) with(ctx context.Context, do func(context.Context, *queue)
 	return do(ctx, q)
 }
 
+// reading calls do when the files may be read: the server gives up all of one that
+// it finds damaged.
+func (s *letterStore) reading(ctx context.Context, do func(context.Context, *queue) error) error {
+	return s.with(ctx, func(ctx context.Context, q *queue) error {
+		if s.b.noteHurt(q.files(true).Hurt()) {
+			return fmt.Errorf("%w: the dead letters are damaged and are being repaired", mq.ErrUnavailable)
+		}
+		return do(ctx, q)
+	})
+}
+
 // Counts implements mq.DeadLetterStore.
 func (s *letterStore) Counts(ctx context.Context) (map[string]uint64, error) {
 	counts := map[string]uint64{}
@@ -105,7 +116,7 @@ func (s *letterStore) List(ctx context.Context, table string, limit int, cursor 
 	if err := jetstream.CheckLimit(limit); err != nil {
 		return page, err
 	}
-	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+	err = s.reading(ctx, func(ctx context.Context, q *queue) error {
 		page, err = q.store.List(ctx, mq.Topic{Tenant: s.t, Table: table}, limit, cursor)
 		return err
 	})
@@ -114,7 +125,7 @@ func (s *letterStore) List(ctx context.Context, table string, limit int, cursor 
 
 // Get implements mq.DeadLetterStore.
 func (s *letterStore) Get(ctx context.Context, id string) (letter mq.DeadLetter, ok bool, err error) {
-	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+	err = s.reading(ctx, func(ctx context.Context, q *queue) error {
 		letter, ok, err = q.store.Get(ctx, s.t, id)
 		return err
 	})
@@ -135,7 +146,7 @@ func (s *letterStore) DiscardThrough(ctx context.Context, table, id string) (int
 
 // discard makes room, which a budget may have waited for.
 func (s *letterStore) discard(ctx context.Context, remove func(context.Context, *jetstream.Letters) (int, error)) (n int, err error) {
-	err = s.with(ctx, func(ctx context.Context, q *queue) error {
+	err = s.reading(ctx, func(ctx context.Context, q *queue) error {
 		n, err = remove(ctx, q.store)
 		s.b.metrics.Discarded.WithLabelValues(string(s.t)).Add(float64(n))
 		if n > 0 {

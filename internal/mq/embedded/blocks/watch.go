@@ -10,14 +10,23 @@ import (
 // Scrub looks at the files of a stream that the server has open, as far as they
 // are not as they were when they were found whole, and reports whether one is
 // damaged. Nothing is changed.
-func (s *Stream) Scrub() (hurt bool, err error) {
+func (s *Stream) Scrub() (hurt bool, err error) { return s.hurt(s.Seen.rewritten) }
+
+// Hurt is a Scrub before the server reads whatever it likes of the stream: it looks
+// at the newest file, too, unless that is as it was.
+func (s *Stream) Hurt() (hurt bool, err error) {
+	return s.hurt(func(path string) bool { return s.Seen.unchanged(path) == nil })
+}
+
+// hurt looks at the files that are not as they were, and at the newest if it is due.
+func (s *Stream) hurt(due func(newest string) bool) (hurt bool, err error) {
 	indices, err := listBlocks(s.Dir)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
 	for n, index := range indices {
 		path, newest := blockPath(s.Dir, index), n == len(indices)-1
-		if newest && !s.Seen.rewritten(path) || !newest && s.Seen.unchanged(path) != nil {
+		if newest && !due(path) || !newest && s.Seen.unchanged(path) != nil {
 			continue
 		}
 		if hurt, err := s.check(index, newest); hurt || err != nil {
