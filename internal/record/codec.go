@@ -28,7 +28,7 @@ type RenderOptions struct {
 	// Int64AsString puts integers of 64 bits and more, and decimals, in quotes,
 	// for readers that hold numbers as doubles.
 	Int64AsString bool
-	// denormals names NaN and the infinities in strings instead of null, for
-	// rows that ClickHouse reads back.
+	// denormals names NaN and the infinities in strings instead of null, and leaves
+	// names as they are that are not UTF-8, for rows that ClickHouse reads back.
 	denormals bool
 }

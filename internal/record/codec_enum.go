@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
 	"github.com/wavehouse/wavehouse/internal/excerpt"
@@ -12,8 +13,9 @@ import (
 type enumCodec struct {
 	fixedCodec
 	numbers map[string]int16
-	// rendered are the names as JSON strings.
-	rendered map[int16][]byte
+	// rendered are the names as JSON strings; readable those that are not UTF-8, with
+	// U+FFFD for what is not.
+	rendered, readable map[int16][]byte
 	// known lists the first names for messages.
 	known string
 }
@@ -31,6 +33,12 @@ func newEnum(t coltype.Type) Codec {
 	for i, v := range t.Values {
 		c.numbers[v.Name] = v.Value
 		c.rendered[v.Value] = AppendJSONString(nil, v.Name)
+		if !utf8.ValidString(v.Name) {
+			if c.readable == nil {
+				c.readable = map[int16][]byte{}
+			}
+			c.readable[v.Value] = AppendJSONString(nil, strings.ToValidUTF8(v.Name, "\uFFFD"))
+		}
 		if i < listedNames {
 			names = append(names, quoted(v.Name))
 		}
@@ -77,7 +85,7 @@ func (c *enumCodec) parse(dst, text, shown []byte, quoted bool) ([]byte, error) 
 	return dst, mismatchf("%s is not one of %s's values: %s", excerpt.Of(shown), c.name, c.known)
 }
 
-func (c *enumCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, int, error) {
+func (c *enumCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, int, error) {
 	if len(encoded) < c.size {
 		return dst, 0, errShort
 	}
@@ -85,6 +93,9 @@ func (c *enumCodec) RenderJSON(dst, encoded []byte, _ RenderOptions) ([]byte, in
 	name, ok := c.rendered[n]
 	if !ok {
 		return dst, 0, fmt.Errorf("%s has no value %d", c.name, n)
+	}
+	if readable, ok := c.readable[n]; ok && !o.denormals {
+		name = readable
 	}
 	return append(dst, name...), c.size, nil
 }
