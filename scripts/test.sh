@@ -56,24 +56,16 @@ suite build make --no-print-directory build
 # counter costs so much that the busiest packages take minutes instead of seconds.
 # shellcheck disable=SC2086
 suite unit race unit -short $works ./deployments/... ./scripts/...
+# What these packages stand on is covered from there too.
+# shellcheck disable=SC2086
+suite servers race servers -coverprofile="$work/cover.servers" \
+    -coverpkg=./internal/cache/...,./internal/dedupe/...,./internal/mq/...,./internal/notice/... $waits
 # Most tests that cross packages wait, so that more run at once than there are
 # cores.
 # shellcheck disable=SC2086
 suite integration gotest integration -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... \
     ./tests/integration/... $works
-# These two leave more than half of the cores idle, each: they run beside each
-# other, and the one is told of when the other has ended. What the packages with
-# servers stand on is covered from there too.
-# shellcheck disable=SC2086
-(
-    failed=
-    suite servers race servers -coverprofile="$work/cover.servers" \
-        -coverpkg=./internal/cache/...,./internal/dedupe/...,./internal/mq/...,./internal/notice/... $waits
-    [ -z "$failed" ]
-) >"$work/servers.log" 2>&1 &
 suite e2e gotest e2e -parallel 4 ./tests/e2e/... ./tests/cluster/...
-wait $! || failed="$failed servers"
-cat "$work/servers.log"
 suite sdk sdk
 suite sdk-go gotest_in sdk/go sdk-go ./...
 suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.servers"
