@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
-	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // batch is rows of one table that are written together, in an INSERT per form
@@ -16,13 +15,10 @@ type batch struct {
 	settings TableSettings
 
 	letters  []mq.DeadLetter
-	lettered []span        // the rows of letters, for when they are stored
-	refused  []insertion   // rows that are kept, because nothing may be parked
-	refusal  error         // why, of the last of them
-	streak   int           // refusals since something was last written
-	complete []mq.Position // chunks all of whose rows are settled
-	inserted int
-	parked   int
+	lettered []span      // the rows of letters, for when they are stored
+	refused  []insertion // rows that are kept, because nothing may be parked
+	refusal  error       // why, of the last of them
+	streak   int         // refusals since something was last written
 }
 
 // writeBatches writes batches until none is due.
@@ -67,12 +63,10 @@ func (f *batch) write(insertions []insertion) bool {
 	return true
 }
 
-// end notes what the batch did, and says so.
+// end notes what the batch did.
 func (f *batch) end() {
 	w := f.w
 	w.mu.Lock()
-	w.totals.inserted += uint64(f.inserted)
-	w.totals.parked += uint64(f.parked)
 	f.b.keep(f.refused, f.refusal)
 	w.mu.Unlock()
 	if f.refusal != nil {
@@ -82,9 +76,6 @@ func (f *batch) end() {
 		}
 		w.o.Logger.Error("rows fail and may not be parked, or not yet; they are kept and tried again",
 			"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "rows", rows, "error", f.refusal)
-	}
-	if f.inserted > 0 || len(f.complete) > 0 {
-		w.o.Tell(notice.Written{Topic: f.b.topic, Inserted: f.inserted, Settled: f.complete})
 	}
 }
 

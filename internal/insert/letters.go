@@ -157,7 +157,7 @@ func (f *batch) storeLetters() bool {
 // parkedRows counts rows whose letters are stored as settled, and says which
 // they are.
 func (f *batch) parkedRows(letters []mq.DeadLetter, rows []span) {
-	f.parked += len(letters)
+	f.w.count(0, len(letters))
 	told := make([]notice.ParkedRow, len(letters))
 	for n := range letters {
 		l := &letters[n]

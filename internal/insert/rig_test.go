@@ -361,6 +361,7 @@ type ackRecorder struct {
 	insert.Source
 	// wait is what the worker is told to be the ack wait; 0 for the truth.
 	wait       time.Duration
+	beforeAck  func() // may be nil
 	mu         *sync.Mutex
 	acked      map[mq.Position]bool
 	handedBack map[string]int // deliveries, by table
@@ -415,6 +416,9 @@ func (c recordedConsumption) Ack(ds ...mq.Delivery) error {
 	bare := make([]mq.Delivery, len(ds))
 	for i, d := range ds {
 		bare[i] = d.(recordedDelivery).Delivery
+	}
+	if c.to.beforeAck != nil {
+		c.to.beforeAck()
 	}
 	err := c.Consumption.Ack(bare...)
 	c.to.mu.Lock()

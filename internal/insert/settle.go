@@ -3,6 +3,9 @@ package insert
 import (
 	"strconv"
 	"strings"
+
+	"github.com/wavehouse/wavehouse/internal/mq"
+	"github.com/wavehouse/wavehouse/internal/notice"
 )
 
 // settle does what a verdict asks for. Rows are settled, written or parked, and
@@ -13,8 +16,11 @@ func (f *batch) settle(i insertion, v verdict, err error) (parts []insertion) {
 	case stored:
 		f.streak = 0
 		f.b.inserts++
-		f.inserted += i.rows()
+		f.w.count(i.rows(), 0)
 		f.w.metrics.inserted(f.b.topic, i.rows())
+		// Before anything that may take its time: until then answers of before
+		// these rows are given out of caches.
+		f.w.o.Tell(notice.Written{Topic: f.b.topic, Inserted: i.rows()})
 		f.done(i.spans)
 	case tooMuch:
 		if i = f.readable(i); len(i.spans) > 0 {
@@ -138,12 +144,17 @@ func (f *batch) done(spans []span) {
 	f.acknowledge(complete)
 }
 
-// acknowledge ends chunks all of whose rows are settled.
+// acknowledge ends chunks all of whose rows are settled, and says so.
 func (f *batch) acknowledge(complete []*held) {
-	for _, c := range complete {
-		f.complete = append(f.complete, c.pos)
+	if len(complete) == 0 {
+		return
+	}
+	settled := make([]mq.Position, len(complete))
+	for n, c := range complete {
+		settled[n] = c.pos
 	}
 	f.w.ack(f.b, complete)
+	f.w.o.Tell(notice.Written{Topic: f.b.topic, Settled: settled})
 }
 
 // rowAtFault finds the row that ClickHouse names in its refusal, from 0. It is

@@ -32,6 +32,14 @@ func (w *Worker) Status() Status {
 	return s
 }
 
+// count counts rows that were written and rows that were parked.
+func (w *Worker) count(inserted, parked int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.totals.inserted += uint64(inserted)
+	w.totals.parked += uint64(parked)
+}
+
 func (w *Worker) oldest() time.Time {
 	var oldest time.Time
 	for _, c := range w.held {

@@ -63,6 +63,27 @@ wavehouse_worker_rows_inserted_total{table="pages",tenant="birch"} 2500
 	assert.NotEmpty(t, i.settings["insert_deduplication_token"])
 }
 
+// Answers of before the rows are given out of caches until they are told of: that
+// does not wait for acknowledgements, nor for the rest of the batch.
+func TestRowsAreToldOfAsSoonAsTheyAreStored(t *testing.T) {
+	told := make(chan notice.Notice, 100)
+	release := make(chan struct{})
+	r := newRig(t)
+	r.acks.beforeAck = func() { <-release }
+	r.start(func(o *insert.WorkerOptions) {
+		o.Pool, o.Tell = pool(&sink{name: "ch"}), func(n notice.Notice) { told <- n }
+	})
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 10)))
+	first := (<-told).(notice.Written)
+	assert.Equal(t, 10, first.Inserted)
+	assert.Empty(t, first.Settled, "they are not acknowledged yet")
+	assert.Empty(t, told)
+	close(release)
+	second := (<-told).(notice.Written)
+	assert.Zero(t, second.Inserted, "rows are told of once")
+	assert.Len(t, second.Settled, 1)
+}
+
 func TestWorkerFlushTriggers(t *testing.T) {
 	for name, f := range map[string]insert.Flush{
 		"rows":  {MaxRows: 10, MaxWait: time.Hour},
