@@ -249,8 +249,8 @@ func TestOneLineForEachRequest(t *testing.T) {
 	s.eventually(func() string { return unless(len(s.logs.lines(id)) == 1, "the request's line") })
 	assert.Len(t, s.logs.lines(id, `"level":"WARN"`, `"status":503`, `"code":"clickhouse.unavailable"`, `"table":"pages"`), 1)
 	s.query("pages", "{", "X-Request-ID", "a-mistake")
-	assert.Empty(t, s.logs.lines("a-mistake"), "the caller's fault, without an access log")
 	s.stop()
+	assert.Empty(t, s.logs.lines("a-mistake"), "the caller's fault, without an access log")
 	s.o.env = []string{"WH_LOG_ACCESS=true"}
 	s.o.proxy.Set(clickhousetest.Pass())
 	s.run()

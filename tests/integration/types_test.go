@@ -38,15 +38,17 @@ func byID(t testing.TB, rows []json.RawMessage) map[string]map[string]string {
 }
 
 // agree ingests records into a table with a column id, waits until the good
-// ones are stored, and holds the structured query, the ops query and the
+// ones are in every answer, and holds the structured query, the ops query and the
 // stream to one rendering of every value. It returns that by id and column,
 // with the verdict on each record.
 func (s *server) agree(table string, records ...string) (batch, map[string]map[string]string) {
 	s.t.Helper()
 	l := s.listen(table, "")
 	before := s.ch.Count(s.t, table)
-	b := s.ingestLines(table, strings.Join(records, "\n"))
-	s.stored(table, before+b.Succeeded)
+	inserted := s.wait(table, "&results=all", strings.Join(records, "\n"), ndjsonType)
+	require.Equal(s.t, http.StatusOK, inserted.status, inserted.body)
+	b := decode[batch](s.t, inserted)
+	require.Equal(s.t, before+b.Succeeded, s.ch.Count(s.t, table))
 	streamed := byID(s.t, l.rows(b.Succeeded))
 	queried := byID(s.t, s.rows(table, `{"select_all":true}`))
 	a := s.opsSQL("SELECT * FROM " + table)
