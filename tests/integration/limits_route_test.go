@@ -71,7 +71,7 @@ func TestACallerReadsItsLimits(t *testing.T) {
 		"query.limits.concurrent":                     {Value: 9, Unit: "queries", Per: "at_once"},
 		"query.limits.read_bytes_per_hour":            {Value: 1 << 30, Unit: "bytes", Per: "hour"},
 		"query.default_max_rows":                      {Value: 500, Unit: "rows", Per: "answer"},
-		"clickhouse.query_timeout":                    {Value: 20, Unit: "seconds", Per: "query"},
+		"clickhouse.query_timeout":                    {Value: 50, Unit: "seconds", Per: "query"},
 		"stream.max_subscribers":                      {Value: 5, Unit: "streams", Per: "at_once"},
 		"tables.pages.viewer.select.max_rows":         {Value: 7, Unit: "rows", Per: "answer"},
 		"tables.pages.viewer.select.max_memory_usage": {Value: 1 << 30, Unit: "bytes", Per: "query"},

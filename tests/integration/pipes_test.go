@@ -227,7 +227,7 @@ func TestManyDifferentParameters(t *testing.T) {
 	requests := s.proxy().Requests()[before:]
 	assert.Len(t, requests, 200)
 	for _, request := range requests {
-		assert.Equal(t, "20", request.Query.Get("max_execution_time"), "query_timeout")
+		assert.Equal(t, "50", request.Query.Get("max_execution_time"), "query_timeout")
 	}
 }
 

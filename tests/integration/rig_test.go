@@ -202,7 +202,7 @@ func (s *server) writeSettings() {
 	if s.o.httpPort != 0 {
 		httpPort = s.o.httpPort
 	}
-	clickhouse := map[string]any{"addr": s.ch.Host, "http_port": httpPort, "database": s.ch.Database, "query_timeout": 20}
+	clickhouse := map[string]any{"addr": s.ch.Host, "http_port": httpPort, "database": s.ch.Database, "query_timeout": 50}
 	if s.o.username != "" {
 		clickhouse["username"] = s.o.username
 	}

@@ -23,7 +23,7 @@ type folder struct {
 	httpPort int // 0 is ch's
 	username string
 	maxConns int
-	timeout  int // of queries, in seconds; 0 is 20
+	timeout  int // of queries, in seconds; 0 is 50
 	policies string
 	config   map[string]string // further sections of config.json
 	broken   bool
@@ -91,7 +91,7 @@ func (s *server) files(f folder) map[string]string {
 			httpPort = f.ch.HTTPPort
 		}
 	}
-	clickhouse := map[string]any{"addr": host, "http_port": httpPort, "database": database, "query_timeout": cmp.Or(f.timeout, 20)}
+	clickhouse := map[string]any{"addr": host, "http_port": httpPort, "database": database, "query_timeout": cmp.Or(f.timeout, 50)}
 	if f.username != "" {
 		clickhouse["username"] = f.username
 	}
