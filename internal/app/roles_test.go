@@ -34,7 +34,7 @@ func newApp(t *testing.T, settingsDir, dataDir string, opsPort int, logger *slog
 	c, _, err := config.Load([]string{
 		"WH_SERVER_HOST=127.0.0.1", "WH_SERVER_PORT=0", "WH_SERVER_OPS_PORT=" + strconv.Itoa(opsPort),
 		"WH_SETTINGS_DIR=" + settingsDir, "WH_DATA_DIR=" + dataDir, "WH_CONFIG=" + filepath.Join(dataDir, "none.yaml"),
-		"WH_AUTH_OPERATOR_KEY=operator-key-of-the-test",
+		"WH_AUTH_OPERATOR_KEY=operator-key-of-the-test", "WH_SERVER_SHUTDOWN_TIMEOUT=2m",
 	}, nil)
 	require.NoError(t, err)
 	c.Roles = roles // no queue of this version lets Load take a part of them

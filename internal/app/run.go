@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -61,8 +62,13 @@ func (a *App) Run(ctx context.Context) error {
 	if a.config.HasRole(config.RoleAPI) {
 		group.Go(named("stream", func() error { return a.hub.Run(serving) }))
 	}
+	var drained sync.WaitGroup
 	if a.config.HasRole(config.RoleIngest) {
-		group.Go(named("worker", func() error { return a.worker.Run(working) }))
+		drained.Add(1)
+		group.Go(named("worker", func() error {
+			defer drained.Done()
+			return a.worker.Run(working)
+		}))
 	}
 	for i, listener := range listeners {
 		group.Go(named("listener", func() error { return serve(a.servers[i], listener) }))
@@ -81,6 +87,7 @@ func (a *App) Run(ctx context.Context) error {
 	a.stopRequests(base)
 	stopFeeding()
 	stopWorking()
+	drained.Wait() // what it writes last is told, too
 	stopServing()
 	err = group.Wait()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -1,19 +1,27 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptrace"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/clickhouse/clickhousetest"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/notice"
 )
@@ -131,4 +139,76 @@ func TestAPartThatFailsStopsAllOthersAndIsNamed(t *testing.T) {
 		require.Positive(t, s.at(part), part)
 		require.Less(t, s.at(part), s.at("closing begins"), part)
 	}
+}
+
+// unfinished is a body of blanks, up to a record that comes last.
+type unfinished struct{ finish <-chan struct{} }
+
+func (b *unfinished) Read(p []byte) (int, error) {
+	select {
+	case <-b.finish:
+		return copy(p, `{"n":1}`), io.EOF
+	case <-time.After(100 * time.Millisecond): // at the pace that is asked of a body
+		return copy(p, bytes.Repeat([]byte{' '}, 16<<10)), nil
+	}
+}
+
+// Each stage of a stop has what it needs: a request that has begun is answered 200
+// while nobody else is let in and operations still tell why, its row is written,
+// and that is told.
+func TestAStopTakesNothingFromWhatHasBegun(t *testing.T) {
+	server := clickhousetest.Start(t)
+	server.Exec(t, "CREATE TABLE pages (n UInt64) ENGINE = MergeTree ORDER BY n")
+	settings := writeSettings(t, `{"clickhouse":{"addr":"`+server.Host+`","http_port":`+strconv.Itoa(server.HTTPPort)+
+		`,"database":"`+server.Database+`"},"ingest":{"flush":{"max_wait":"1m"}}}`)
+	port := freePort(t)
+	started, ended := make(chan net.Addr, 1), make(chan error, 1)
+	a := newApp(t, settings, t.TempDir(), port, slog.New(slog.DiscardHandler), started, allRoles...)
+	var told atomic.Int64
+	a.notices.Listen(func(all []notice.Notice) {
+		for _, n := range all {
+			if w, ok := n.(notice.Written); ok {
+				told.Add(int64(w.Inserted))
+			}
+		}
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(stop)
+	go func() { ended <- a.Run(ctx) }()
+	addr := (<-started).String()
+	ops := &process{t: t, url: "http://127.0.0.1:" + strconv.Itoa(port)}
+	require.Eventually(t, func() bool { return ops.statuses(ops.url, "/readyz")["/readyz"] == http.StatusOK }, time.Minute, 5*time.Millisecond)
+
+	begun, finish, answered := make(chan struct{}), make(chan struct{}), make(chan int, 1)
+	traced := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(begun) }})
+	r, err := http.NewRequestWithContext(traced, http.MethodPost, "http://"+addr+"/v1/ingest?table=pages", &unfinished{finish})
+	require.NoError(t, err)
+	r.Header = http.Header{"Content-Type": {"application/json"}, "X-Operator-Key": {"operator-key-of-the-test"}, "Expect": {"100-continue"}}
+	go func() {
+		client := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute, DisableKeepAlives: true}}
+		response, err := client.Do(r)
+		if !assert.NoError(t, err) {
+			answered <- 0
+			return
+		}
+		_ = response.Body.Close()
+		answered <- response.StatusCode
+	}()
+	<-begun
+	stop()
+	require.Eventually(t, func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	}, time.Minute, 5*time.Millisecond, "nobody else is let in")
+	status, body := ops.ask(ops.url, http.MethodGet, "/readyz", "")
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.Contains(t, body, "the server is stopping")
+	close(finish)
+	assert.Equal(t, http.StatusOK, <-answered)
+	require.NoError(t, <-ended)
+	assert.Equal(t, 1, server.Count(t, "pages"), "what is accepted last is written")
+	assert.EqualValues(t, 1, told.Load(), "what is written last is told")
 }
