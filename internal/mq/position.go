@@ -76,24 +76,6 @@ func (p Position) AppendBinary(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, p.epoch), p.seq)
 }
 
-// AppendVarint appends p in as few bytes as it needs, for ConsumeVarint.
-func (p Position) AppendVarint(dst []byte) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(dst, p.epoch), p.seq)
-}
-
-// ConsumeVarint reads a position from the start of b, and returns what
-// follows it.
-func ConsumeVarint(b []byte) (p Position, rest []byte, ok bool) {
-	for _, field := range []*uint64{&p.epoch, &p.seq} {
-		v, n := binary.Uvarint(b)
-		if n <= 0 {
-			return Position{}, nil, false
-		}
-		*field, b = v, b[n:]
-	}
-	return p, b, true
-}
-
 // Fold is p in 12 bytes: a hash of its queue, which is 0 for the zero position
 // alone, and its place there.
 func (p Position) Fold() (queue uint32, place uint64) {

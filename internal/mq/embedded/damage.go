@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/blocks"
 	"github.com/wavehouse/wavehouse/internal/mq/embedded/ledger"
@@ -40,7 +41,7 @@ func (b *Broker) countDamage() {
 // scrub looks for damage to files in use, until the broker closes.
 func (b *Broker) scrub() {
 	for b.ctx.Err() == nil {
-		sleep(b.ctx, b.o.scrubEvery)
+		lifetime.Pause(b.ctx, b.o.scrubEvery)
 		b.host.inspector.seen.Forget()
 		for _, q := range b.all() {
 			if b.ctx.Err() != nil {

@@ -307,5 +307,5 @@ func TestLostAnswerIsGivenOnce(t *testing.T) {
 		fails.Wait()
 	}
 	q := b.queue("birch")
-	require.True(t, q.flight.TryAcquire(maxInFlight), "all of it is free again, once")
+	require.True(t, q.inFlight.TryAcquire(maxInFlight), "all of it is free again, once")
 }

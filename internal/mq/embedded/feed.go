@@ -3,10 +3,12 @@ package embedded
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
@@ -86,13 +88,7 @@ func (f *feed) show(what func(*mq.Viewer)) {
 // Close implements mq.Feed.
 func (f *feed) Close() {
 	f.owner.change(func(l []*feed) []*feed {
-		kept := l[:0]
-		for _, other := range l {
-			if other != f {
-				kept = append(kept, other)
-			}
-		}
-		return kept
+		return slices.DeleteFunc(l, func(other *feed) bool { return other == f })
 	})
 	f.mu.Lock()
 	f.closed = true
@@ -176,7 +172,7 @@ func (q *queue) fill() {
 			q.missed()
 		case err != nil:
 			q.log.Warn("live feed is behind", "error", err)
-			sleep(q.b.ctx, 200*time.Millisecond)
+			lifetime.Pause(q.b.ctx, 200*time.Millisecond)
 		default:
 			q.show(msgs)
 		}
@@ -211,15 +207,5 @@ func (q *queue) show(msgs []jetstream.Stored) {
 		}
 		q.fed = m.Seq + 1
 		q.b.feeds.deliver(jetstream.DecodeChunk(m.Subject, m.Header, m.Data), mq.NewPosition(epoch, m.Seq))
-	}
-}
-
-// sleep waits for d or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -76,9 +77,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -81,19 +81,19 @@ type sent struct {
 	jetstream.Pending
 	queue *queue
 	chunk mq.Chunk
-	// size is the share of the queue's flight that it holds.
+	// size is the share of what the queue may have in flight that it holds.
 	size int64
 }
 
 // attempt sends the chunk once and waits for its outcome.
 func (b *Broker) attempt(ctx context.Context, q *queue, subject string, h nats.Header, c mq.Chunk, size int64) jetstream.Outcome {
-	if err := q.flight.Acquire(ctx, size); err != nil {
+	if err := q.inFlight.Acquire(ctx, size); err != nil {
 		return jetstream.Outcome{Err: fmt.Errorf("%w: %w", mq.ErrUnavailable, err)}
 	}
 	e := &sent{queue: q, chunk: c, size: size}
 	e.Pending = jetstream.NewPending(ingestStream(q.tenant), e)
 	if err := b.gated().Send(ctx, &nats.Msg{Subject: subject, Header: h, Data: c.Body}, &e.Pending); err != nil {
-		q.flight.Release(size)
+		q.inFlight.Release(size)
 		return jetstream.Outcome{Err: err}
 	}
 	return e.Await(ctx, b.o.PublishTimeout)
@@ -101,7 +101,7 @@ func (b *Broker) attempt(ctx context.Context, q *queue, subject string, h nats.H
 
 // Answered implements jetstream.Owner.
 func (e *sent) Answered(o jetstream.Outcome) {
-	e.queue.flight.Release(e.size)
+	e.queue.inFlight.Release(e.size)
 	switch {
 	case o.Err != nil:
 	case o.Duplicate:

@@ -27,8 +27,8 @@ type queue struct {
 	tenant tenant.ID
 	b      *Broker
 	log    *slog.Logger
-	// flight bounds the bodies sent and not yet answered.
-	flight *semaphore.Weighted
+	// inFlight bounds the bodies sent and not yet answered.
+	inFlight *semaphore.Weighted
 
 	ingest, letters opening
 	// store is of use once letters is open.
@@ -100,8 +100,8 @@ func (o *opening) failure() error {
 func newQueue(b *Broker, t tenant.ID) *queue {
 	q := &queue{
 		tenant: t, b: b,
-		log:    b.log.With("tenant", string(t)),
-		flight: semaphore.NewWeighted(maxInFlight),
+		log:      b.log.With("tenant", string(t)),
+		inFlight: semaphore.NewWeighted(maxInFlight),
 	}
 	q.store = jetstream.NewLetters(jetstream.LettersOptions{
 		JS: b.host.js, Reads: b.reads, Send: b.gated(), Stream: letterStream(t), Prefix: letterSubjects,

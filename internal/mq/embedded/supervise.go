@@ -6,6 +6,7 @@ import (
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
@@ -152,7 +153,7 @@ func (b *Broker) drain() bool {
 		if time.Now().After(end) || b.ctx.Err() != nil {
 			return false
 		}
-		sleep(b.ctx, 10*time.Millisecond)
+		lifetime.Pause(b.ctx, 10*time.Millisecond)
 	}
 	return true
 }

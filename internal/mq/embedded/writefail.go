@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/mq/jetstream"
 )
@@ -79,7 +80,7 @@ func (b *Broker) answered(ctx context.Context, q *queue) bool {
 		if _, last := q.stands(); info.State.LastSeq <= last {
 			return true
 		}
-		sleep(ctx, 5*time.Millisecond)
+		lifetime.Pause(ctx, 5*time.Millisecond)
 	}
 	return false
 }

@@ -3,10 +3,10 @@ package jetstream
 import (
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
@@ -26,8 +26,8 @@ const MaxErrorBytes = 4 << 10
 func EncodeLetter(l *mq.DeadLetter) nats.Header {
 	h := nats.Header{}
 	putRows(h, &l.Header)
-	put(h, headerError, escapeText(clip(l.Error)))
-	put(h, headerCode, escapeText(clip(l.Code)))
+	put(h, headerError, escapeText(excerpt.Cut(l.Error, MaxErrorBytes)))
+	put(h, headerCode, escapeText(excerpt.Cut(l.Code, MaxErrorBytes)))
 	put(h, headerAt, l.At.UTC().Format(time.RFC3339Nano))
 	if !l.Received.IsZero() {
 		put(h, headerRowArrived, l.Received.UTC().Format(time.RFC3339Nano))
@@ -57,15 +57,4 @@ func parseSource(s string) (mq.Position, int) {
 		return mq.Position{}, 0
 	}
 	return pos, row
-}
-
-func clip(s string) string {
-	if len(s) <= MaxErrorBytes {
-		return s
-	}
-	cut := MaxErrorBytes
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
 }

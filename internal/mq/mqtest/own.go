@@ -34,7 +34,7 @@ func ownCases() []testCase {
 
 func fullQueue(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 200<<10))
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 200<<10))
 	body := string(bytes.Repeat([]byte("x"), 10<<10))
 	stored := 0
 	for {
@@ -61,7 +61,7 @@ func fullQueue(t *testing.T, s Store) {
 // table b are, behind it.
 func stuckChunk(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<20))
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<20))
 	in, c := consume(t, b)
 	publish(t, b, Chunk("birch", "a", "stuck"))
 	stuck := in.await(t, 1)[0]
@@ -103,7 +103,7 @@ func stuckChunk(t *testing.T, s Store) {
 // own, before and after a restart.
 func tableShares(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<20))
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<20))
 	body := string(make([]byte, 20<<10))
 	fill := func(table string) (n int) {
 		for ; ; n++ {
@@ -139,10 +139,10 @@ func tableShares(t *testing.T, s Store) {
 
 func letterBudget(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 10<<20))
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 10<<20))
 	publishMany(t, b, "birch", "t", 1)
 	park(t, b, "birch", "a", 100)
-	err := budgetsOf(t, b).SetBudget(t.Context(), "birch", 20<<10)
+	err := capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 20<<10)
 	require.ErrorIs(t, err, mq.ErrBudgetNotApplied)
 	st := statusOf(t, b, "birch")
 	require.EqualValues(t, 10<<20, st.Budget, "neither stream is resized")
@@ -158,14 +158,14 @@ func letterBudget(t *testing.T, s Store) {
 	require.NoError(t, err)
 	require.Equal(t, 100, n)
 	require.EqualValues(t, 20<<10, statusOf(t, b, "birch").Budget, "applied once there is room")
-	require.Error(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 0))
+	require.Error(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 0))
 }
 
 // letterKeepOlder fills a tenant's share of dead letters: the oldest make room
 // for new ones, but not for those that are to keep them.
 func letterKeepOlder(t *testing.T, s Store) {
 	b := open(t, s)
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 100<<10))
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 100<<10))
 	row := string(make([]byte, 1<<10))
 	letter := func(keep bool) mq.DeadLetter {
 		l := Letter("birch", "t", row)
@@ -200,11 +200,11 @@ func unopened(t *testing.T, s Store) {
 	for _, id := range []tenant.ID{"birch", "cedar"} {
 		publishMany(t, b, id, "t", 1)
 	}
-	require.Empty(t, budgetsOf(t, b).Unopened())
+	require.Empty(t, capable[mq.Budgets](t, b).Unopened())
 	require.NoError(t, b.Close(t.Context()))
 	repair := s.Damage(t, "birch")
 	b = open(t, s)
-	require.Equal(t, []tenant.ID{"birch"}, budgetsOf(t, b).Unopened())
+	require.Equal(t, []tenant.ID{"birch"}, capable[mq.Budgets](t, b).Unopened())
 	st := statusOf(t, b, "birch")
 	require.Error(t, st.Err)
 	require.True(t, st.Kept)
@@ -213,17 +213,17 @@ func unopened(t *testing.T, s Store) {
 	require.NotErrorIs(t, err, mq.ErrFull, "it would be told that the worker makes room")
 	require.NoError(t, b.Full(), "the others go on")
 	publishMany(t, b, "cedar", "t", 1)
-	require.Error(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<30))
+	require.Error(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<30))
 	repair()
-	require.NoError(t, budgetsOf(t, b).SetBudget(t.Context(), "birch", 1<<30))
-	require.Empty(t, budgetsOf(t, b).Unopened())
+	require.NoError(t, capable[mq.Budgets](t, b).SetBudget(t.Context(), "birch", 1<<30))
+	require.Empty(t, capable[mq.Budgets](t, b).Unopened())
 	publishMany(t, b, "birch", "t", 1)
 	require.NoError(t, statusOf(t, b, "birch").Err)
 }
 
 func purgeOf(t *testing.T, b mq.Broker, id tenant.ID, before time.Time) uint64 {
 	t.Helper()
-	purged, err := purgerOf(t, b).Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
+	purged, err := capable[mq.Purger](t, b).Purge(t.Context(), map[tenant.ID]time.Time{id: before, "nobody": before})
 	require.NoError(t, err)
 	require.NotContains(t, purged, tenant.ID("nobody"))
 	return purged[id]
@@ -290,7 +290,7 @@ func tenantPages(t *testing.T, s Store) {
 	park(t, b, "parked", "t", 3)
 	var all []tenant.ID
 	for after := tenant.ID(""); ; after = all[len(all)-1] {
-		page, err := purgerOf(t, b).Tenants(t.Context(), after, 4)
+		page, err := capable[mq.Purger](t, b).Tenants(t.Context(), after, 4)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(page), 4)
 		if len(page) == 0 {
@@ -311,7 +311,7 @@ func tenantPages(t *testing.T, s Store) {
 func floors(t *testing.T, s Store) {
 	b, topic := open(t, s), mq.Topic{Tenant: "birch", Table: "t"}
 	floorOf := func() (floor, inherited mq.Position) {
-		floor, inherited, err := floorsOf(t, b).Floor(t.Context(), topic)
+		floor, inherited, err := capable[mq.Floors](t, b).Floor(t.Context(), topic)
 		require.NoError(t, err)
 		return floor, inherited
 	}
@@ -339,7 +339,7 @@ func floors(t *testing.T, s Store) {
 	floor, _ = floorOf()
 	require.Equal(t, at[2], floor)
 	require.NoError(t, b.Close(t.Context()))
-	_, _, err := floorsOf(t, b).Floor(t.Context(), topic)
+	_, _, err := capable[mq.Floors](t, b).Floor(t.Context(), topic)
 	require.ErrorIs(t, err, mq.ErrClosed)
 }
 
@@ -356,11 +356,11 @@ func batches(t *testing.T, s Store) {
 	rows := func(n, from, to int) mq.Rows { return mq.Rows{Chunk: at[n], From: from, To: to} }
 	note := func(settled bool, rows ...mq.Rows) mq.Batch {
 		batch := mq.Batch{Topic: topic, Rows: rows, Settled: settled}
-		require.NoError(t, batchesOf(t, b).Note(batch))
+		require.NoError(t, capable[mq.Batches](t, b).Note(batch))
 		return batch
 	}
 	noted := func() []mq.Batch {
-		got, err := batchesOf(t, b).Noted(shard)
+		got, err := capable[mq.Batches](t, b).Noted(shard)
 		require.NoError(t, err)
 		return got
 	}
@@ -377,7 +377,7 @@ func batches(t *testing.T, s Store) {
 		}
 	}
 	fourth := mq.Batch{Topic: other, Rows: []mq.Rows{rows(2, 0, 0)}}
-	require.NoError(t, batchesOf(t, b).Note(fourth))
+	require.NoError(t, capable[mq.Batches](t, b).Note(fourth))
 	want := []mq.Batch{first, second, third, fourth}
 	require.Equal(t, want, noted())
 	b = reopen(t, s, b)
@@ -399,7 +399,7 @@ func batches(t *testing.T, s Store) {
 	require.NoError(t, c.Ack(in.list()...))
 	require.Empty(t, noted())
 	require.NoError(t, b.Close(t.Context()))
-	require.ErrorIs(t, batchesOf(t, b).Note(first), mq.ErrClosed)
-	_, err := batchesOf(t, b).Noted(shard)
+	require.ErrorIs(t, capable[mq.Batches](t, b).Note(first), mq.ErrClosed)
+	_, err := capable[mq.Batches](t, b).Noted(shard)
 	require.ErrorIs(t, err, mq.ErrClosed)
 }

@@ -3,6 +3,7 @@ package mqtest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -148,46 +149,18 @@ func Viewing(show func(mq.Chunk, mq.Position)) mq.Viewer {
 	return mq.Viewer{Chunk: show, Hole: func(mq.Hole) {}}
 }
 
-// These are the capabilities of a queue that has them.
-func budgetsOf(t *testing.T, b mq.Broker) mq.Budgets {
+// capable is the queue as one that has a capability.
+func capable[T any](t *testing.T, b mq.Broker) T {
 	t.Helper()
-	v, ok := b.(mq.Budgets)
-	require.True(t, ok, "the queue is no mq.Budgets")
-	return v
-}
-
-func purgerOf(t *testing.T, b mq.Broker) mq.Purger {
-	t.Helper()
-	v, ok := b.(mq.Purger)
-	require.True(t, ok, "the queue is no mq.Purger")
-	return v
-}
-
-func floorsOf(t *testing.T, b mq.Broker) mq.Floors {
-	t.Helper()
-	v, ok := b.(mq.Floors)
-	require.True(t, ok, "the queue is no mq.Floors")
-	return v
-}
-
-func batchesOf(t *testing.T, b mq.Broker) mq.Batches {
-	t.Helper()
-	v, ok := b.(mq.Batches)
-	require.True(t, ok, "the queue is no mq.Batches")
-	return v
-}
-
-func tenantsOf(t *testing.T, b mq.Broker) mq.Tenants {
-	t.Helper()
-	v, ok := b.(mq.Tenants)
-	require.True(t, ok, "the queue is no mq.Tenants")
+	v, ok := b.(T)
+	require.True(t, ok, "the queue is no %s", reflect.TypeFor[T]())
 	return v
 }
 
 // statusOf asks a queue that knows its tenants.
 func statusOf(t *testing.T, b mq.Broker, id tenant.ID) mq.TenantStatus {
 	t.Helper()
-	st, err := tenantsOf(t, b).TenantStatus(t.Context(), id)
+	st, err := capable[mq.Tenants](t, b).TenantStatus(t.Context(), id)
 	require.NoError(t, err)
 	return st
 }

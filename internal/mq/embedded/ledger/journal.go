@@ -17,13 +17,8 @@ import (
 //
 // Its methods must not overlap.
 type Journal struct {
-	path  string
-	file  *os.File
-	size  int64
+	appended
 	limit int64 // the size at which it is written anew
-	dirty bool
-	// broken is set when the end of the file is not known to be whole.
-	broken bool
 }
 
 const journalHead = 4 + 4
@@ -35,7 +30,7 @@ const maxRecord = 64 << 20
 // records that are whole, those behind damage included, and how many bytes are
 // not: 0 also where the end was cut short in the middle of a write.
 func OpenJournal(path string) (j *Journal, records [][]byte, damaged int, err error) {
-	j = &Journal{path: path, limit: compactAt}
+	j = &Journal{appended: appended{synced: synced{path: path}}, limit: compactAt}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return j, nil, 0, nil
@@ -104,14 +99,7 @@ func (j *Journal) Append(record []byte, live func() [][]byte) error {
 	if j.file == nil || j.broken || j.size > j.limit {
 		return j.rewrite(live())
 	}
-	n, err := j.file.WriteAt(appendJournal(nil, record), j.size)
-	if err != nil {
-		j.broken = true
-		return fmt.Errorf("write %s: %w", j.path, err)
-	}
-	j.size += int64(n)
-	j.dirty = true
-	return nil
+	return j.add(appendJournal(nil, record))
 }
 
 func appendJournal(dst, record []byte) []byte {
@@ -126,36 +114,9 @@ func (j *Journal) rewrite(records [][]byte) error {
 	for _, r := range records {
 		data = appendJournal(data, r)
 	}
-	f, err := ReplaceFile(j.path, data)
-	if err != nil {
-		return fmt.Errorf("rewrite %s: %w", j.path, err)
+	if err := j.replace(data); err != nil {
+		return err
 	}
-	if j.file != nil {
-		_ = j.file.Close()
-	}
-	j.file, j.size, j.dirty, j.broken = f, int64(len(data)), false, false
 	j.limit = max(compactAt, 2*j.size)
 	return nil
-}
-
-// Sync makes what was appended outlive the machine.
-func (j *Journal) Sync() error {
-	if j.file == nil || !j.dirty {
-		return nil
-	}
-	j.dirty = false
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", j.path, err)
-	}
-	return nil
-}
-
-// Close syncs and closes the file.
-func (j *Journal) Close() error {
-	err := j.Sync()
-	if j.file != nil {
-		err = errors.Join(err, j.file.Close())
-		j.file = nil
-	}
-	return err
 }

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 )
 
 // Ledger is a file that begins with the stream's epoch and a floor, everything
@@ -21,15 +20,7 @@ import (
 // off, which at worst delivers a chunk again.
 //
 // Its methods must not overlap.
-type Ledger struct {
-	path  string
-	file  *os.File
-	size  int64
-	dirty bool
-	// broken is set when the end of the file is not known to be whole; the
-	// next write then replaces the file.
-	broken bool
-}
+type Ledger struct{ appended }
 
 const (
 	magic      = "WHACK1\r\n"
@@ -84,7 +75,7 @@ func Open(path string, s Stream, log *slog.Logger) (*Ledger, Acked, error) {
 // read reads the ledger at path; found is false when there is none that is
 // readable.
 func read(path string) (l *Ledger, state Acked, found bool, err error) {
-	l = &Ledger{path: path}
+	l = &Ledger{appended{synced: synced{path: path}}}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, Acked{}, false, nil
@@ -187,14 +178,7 @@ func (l *Ledger) Append(add []Range, before func() Acked) error {
 	for _, s := range add {
 		buf = appendRecord(buf, s.Lo, s.Hi)
 	}
-	n, err := l.file.WriteAt(buf, l.size)
-	if err != nil {
-		l.broken = true
-		return fmt.Errorf("write acknowledgements %s: %w", l.path, err)
-	}
-	l.size += int64(n)
-	l.dirty = true
-	return nil
+	return l.add(buf)
 }
 
 // Compact rewrites a file that is long for the ranges that it says now.
@@ -214,87 +198,7 @@ func (l *Ledger) rewrite(state *Acked) error {
 	for _, s := range state.Above {
 		buf = appendRecord(buf, s.Lo, s.Hi)
 	}
-	f, err := ReplaceFile(l.path, buf)
-	if err != nil {
-		return fmt.Errorf("rewrite acknowledgements: %w", err)
-	}
-	if l.file != nil {
-		_ = l.file.Close()
-	}
-	l.file, l.size, l.dirty, l.broken = f, int64(len(buf)), false, false
-	return nil
-}
-
-// Synced reports whether what was appended outlives the machine.
-func (l *Ledger) Synced() bool { return l.file == nil || !l.dirty }
-
-// Sync makes it so.
-func (l *Ledger) Sync() error {
-	if l.Synced() {
-		return nil
-	}
-	l.dirty = false
-	if err := l.file.Sync(); err != nil {
-		return fmt.Errorf("sync acknowledgements %s: %w", l.path, err)
-	}
-	return nil
-}
-
-// Close syncs and closes the file.
-func (l *Ledger) Close() error {
-	err := l.Sync()
-	if l.file != nil {
-		err = errors.Join(err, l.file.Close())
-		l.file = nil
-	}
-	return err
-}
-
-// RemoveTemp drops from dir what a replaced ledger left behind when cut short.
-func RemoveTemp(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := os.Remove(name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// ReplaceFile writes data durably beside path and moves it there, and returns the
-// open file.
-func ReplaceFile(path string, data []byte) (*os.File, error) {
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(path+".tmp", path)
-	}
-	if err == nil {
-		err = SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// SyncDir makes renames within dir durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return l.replace(buf)
 }
 
 func appendRecord(dst []byte, a, b uint64) []byte {

@@ -12,12 +12,10 @@ import (
 //
 // Its methods must not overlap.
 type Mark struct {
-	path  string
-	file  *os.File
+	synced
 	epoch uint64
 	seq   uint64
 	slot  int64
-	dirty bool
 }
 
 // ReadMark reads the mark at path: the stream's epoch and the newest sequence.
@@ -44,7 +42,7 @@ func ReadMark(path string) (epoch, seq uint64, ok, damaged bool) {
 
 // OpenMark opens the mark of a stream at path, which stands at seq at least.
 func OpenMark(path string, epoch, seq uint64) (*Mark, error) {
-	m := &Mark{path: path, epoch: epoch, seq: seq}
+	m := &Mark{synced: synced{path: path}, epoch: epoch, seq: seq}
 	e, s, ok, damaged := ReadMark(path)
 	if ok && e == epoch {
 		m.seq = max(m.seq, s)
@@ -74,18 +72,3 @@ func (m *Mark) Reach(seq uint64) error {
 	m.seq, m.dirty = seq, true
 	return nil
 }
-
-// Sync makes what it says outlive the machine.
-func (m *Mark) Sync() error {
-	if !m.dirty {
-		return nil
-	}
-	m.dirty = false
-	if err := m.file.Sync(); err != nil {
-		return fmt.Errorf("sync mark %s: %w", m.path, err)
-	}
-	return nil
-}
-
-// Close syncs and closes the file.
-func (m *Mark) Close() error { return errors.Join(m.Sync(), m.file.Close()) }
