@@ -84,9 +84,6 @@ func (a *Answers) reserve(ctx context.Context, id tenant.ID, n int64) (release f
 	return func() { a.Give(id, n) }, nil
 }
 
-// used is how many bytes are taken.
-func (a *Answers) used() int64 { return a.pieces.Used() + a.whole.Used() }
-
 // begin takes what an answer needs, and waits a little for it.
 func (a *Answers) begin(ctx context.Context, id tenant.ID) (*room, error) {
 	if !a.pieces.Take(id, pieceBytes) {

@@ -55,9 +55,6 @@ func newBodyReader(total int64) *bodyReader {
 	return &bodyReader{small: fairshare.New(small, small), large: fairshare.New(total-small, total-small)}
 }
 
-// used is how many bytes are taken.
-func (b *bodyReader) used() int64 { return b.small.Used() + b.large.Used() }
-
 // read returns the decoded body and a function that gives its memory back,
 // which the caller must call once it no longer uses the body.
 func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, limit int64) (body []byte, release func(), err error) {
@@ -220,8 +217,7 @@ func bodyProblem(err error, encoding string) *Problem {
 }
 
 func plainCause(err error) error {
-	var cut cutShort
-	if errors.As(err, &cut) {
+	if truncated(err) {
 		return errors.New("it is cut short")
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
@@ -228,8 +229,7 @@ func (s *Server) through(ctx context.Context, id tenant.ID, h here, d cache.Depe
 
 // tellFailure names the statement that failed to who may know it.
 func (c *request) tellFailure(header http.Header, err error) {
-	var said *clickhouse.Error
-	if errors.As(err, &said) && c.unheld() {
+	if said, ok := errors.AsType[*clickhouse.Error](err); ok && c.unheld() {
 		set(header, headerQueryID, said.QueryID)
 	}
 }
@@ -238,16 +238,15 @@ func (c *request) tellFailure(header http.Header, err error) {
 type reading struct{ rows, bytes *prometheus.CounterVec }
 
 func newReading(registerer prometheus.Registerer) *reading {
-	r := &reading{
-		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(registerer)
+	return &reading{
+		rows: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_query_read_rows_total", Help: "Rows that queries and pipes read in ClickHouse, by tenant.",
 		}, []string{"tenant"}),
-		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		bytes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_query_read_bytes_total", Help: "Bytes that queries and pipes read in ClickHouse, by tenant.",
 		}, []string{"tenant"}),
 	}
-	registerer.MustRegister(r.rows, r.bytes)
-	return r
 }
 
 // spent counts what a statement of the tenant read, as far as ClickHouse says it.
@@ -264,8 +263,7 @@ func (s *Server) spent(id tenant.ID, read clickhouse.Summary) {
 
 // spentOn is spent of a statement that failed.
 func (s *Server) spentOn(id tenant.ID, err error) {
-	var said *clickhouse.Error
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*clickhouse.Error](err); ok {
 		s.spent(id, said.Summary)
 	}
 }

@@ -4,17 +4,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 )
 
-// rawJSON is JSON that is encoded already.
-type rawJSON []byte
-
-// MarshalJSON returns the bytes as they are.
-func (r rawJSON) MarshalJSON() ([]byte, error) {
-	if len(r) == 0 {
-		return []byte("null"), nil
-	}
-	return r, nil
-}
-
 // answerLetter renders a parked row as JSON. What cannot be read as a row is
 // shown as the bytes it is.
 func (s *Server) answerLetter(letter mq.DeadLetter) deadLetterAnswer {

@@ -90,8 +90,7 @@ func discreetColumns(grant *policy.InsertGrant, table *schema.Table, result inge
 	if grant.EveryColumn() {
 		return result, err
 	}
-	var header *record.BodyError
-	if errors.As(err, &header) && header.Code == record.CodeUnknownColumn {
+	if header, ok := errors.AsType[*record.BodyError](err); ok && header.Code == record.CodeUnknownColumn {
 		err = record.HeaderNotAllowed(header.Column)
 	}
 	for i := range result.Results {

@@ -179,8 +179,7 @@ func clickhouseProblem(err error) *Problem {
 	verdict := clickhouse.ReadVerdict(err)
 	p := problem(verdict.Status, verdict.Code, "ClickHouse cannot be asked").because(err)
 	p.Retryable, p.RetryAfter = verdict.Retryable, verdict.RetryAfter
-	var chErr *clickhouse.Error
-	if errors.As(err, &chErr) {
+	if chErr, ok := errors.AsType[*clickhouse.Error](err); ok {
 		if refusal := query.Refusal(chErr.Message); refusal != nil && chErr.Code == thrown {
 			return queryProblem(refusal)
 		}

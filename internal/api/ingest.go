@@ -205,16 +205,8 @@ func (s *Server) refreshed(ctx context.Context, c *request, known *schema.Table)
 }
 
 func allResults(c *request) (bool, error) {
-	value, present, err := one(c.query, "results")
-	switch {
-	case err != nil:
-		return false, err
-	case !present || value == "":
-		return false, nil
-	case value == "all":
-		return true, nil
-	}
-	return false, problem(http.StatusBadRequest, "query_string.invalid", "results must be all, or left out")
+	value, err := oneOf(c.query, "results", "all")
+	return value != "", err
 }
 
 func traceParent(ctx context.Context) string {

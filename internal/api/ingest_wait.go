@@ -36,7 +36,7 @@ type insertWait struct {
 
 // insertTimeout reads ?wait=inserted&timeout=; 0 is not to wait.
 func insertTimeout(c *request) (time.Duration, error) {
-	value, _, err := one(c.query, "wait")
+	value, err := oneOf(c.query, "wait", "inserted")
 	if err != nil {
 		return 0, err
 	}
@@ -44,8 +44,6 @@ func insertTimeout(c *request) (time.Duration, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case value != "" && value != "inserted":
-		return 0, problem(http.StatusBadRequest, "query_string.invalid", "wait must be inserted, or left out")
 	case value == "" && limited:
 		return 0, problem(http.StatusBadRequest, "query_string.invalid", "timeout goes with wait=inserted")
 	case value == "":

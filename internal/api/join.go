@@ -31,14 +31,12 @@ const (
 // wantsPosition reports whether the caller asked for the position that its
 // answer includes.
 func (s *Server) wantsPosition(c *request) (bool, error) {
-	value, _, err := one(c.query, "position")
+	value, err := oneOf(c.query, "position", "1", "0", "true", "false")
 	switch {
 	case err != nil:
 		return false, err
 	case value == "" || value == "0" || value == "false":
 		return false, nil
-	case value != "1" && value != "true":
-		return false, problem(http.StatusBadRequest, "query_string.invalid", "position must be 1 or 0")
 	case s.Frontiers == nil:
 		return false, problem(http.StatusBadRequest, "query.position_unavailable",
 			"the queue cannot be asked how far it is, so no position is known")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -138,25 +139,24 @@ type edge struct {
 
 func newEdge(logger *slog.Logger, tracer trace.Tracer, registerer prometheus.Registerer, now func() time.Time, access bool) *edge {
 	_, untraced := tracer.(noop.Tracer)
-	e := &edge{
+	auto := promauto.With(registerer)
+	return &edge{
 		logger: logger, tracer: tracer, now: now, kind: trace.WithSpanKind(trace.SpanKindServer), untraced: untraced, access: access,
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		requests: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "wavehouse_http_request_duration_seconds",
 			Help:    "Time from the request's headers to the end of its answer, by route template, method and status.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"route", "method", "status"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		inFlight: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_http_requests_in_flight", Help: "Requests being served, streams included.",
 		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
+		panics: auto.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_http_panics_total", Help: "Requests that met a bug of the server.",
 		}),
+		errors: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_http_errors_total", Help: "Answers that are errors, or end with one, by route template and code.",
+		}, []string{"route", "code"}),
 	}
-	e.errors = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wavehouse_http_errors_total", Help: "Answers that are errors, or end with one, by route template and code.",
-	}, []string{"route", "code"})
-	registerer.MustRegister(e.requests, e.inFlight, e.panics, e.errors)
-	return e
 }
 
 func (e *edge) wrap(next http.Handler) http.Handler {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wavehouse/wavehouse/internal/auth"
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/strictjson"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -114,6 +115,23 @@ func (s *Server) servedTenant(query url.Values) (*request, error) {
 		return nil, unserved(id, err)
 	}
 	return &request{tenant: id, settings: snapshot, query: query}, nil
+}
+
+// readOperator reads the document of an ops route into v; code is of one that does
+// not fit.
+func (s *Server) readOperator(w http.ResponseWriter, r *http.Request, v any, code string) error {
+	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if isBlank(body) {
+		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
+	}
+	if faults := strictjson.Decode(body, v); len(faults) > 0 {
+		return problem(http.StatusBadRequest, code, faults[0].Path+": "+faults[0].Message)
+	}
+	return nil
 }
 
 // opsReload reads the settings again: POST /v1/ops/settings/reload.

@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -59,15 +60,15 @@ func (s *Server) kept(ctx context.Context, id tenant.ID) (bool, error) {
 }
 
 type deadLetterAnswer struct {
-	ID       string         `json:"id"`
-	Table    string         `json:"table"`
-	Error    string         `json:"error"`
-	Code     string         `json:"code"`
-	At       time.Time      `json:"at"`
-	Received time.Time      `json:"received_at"`
-	Row      rawJSON        `json:"row,omitempty"`
-	Raw      []byte         `json:"raw,omitempty"`
-	Source   map[string]any `json:"source"`
+	ID       string          `json:"id"`
+	Table    string          `json:"table"`
+	Error    string          `json:"error"`
+	Code     string          `json:"code"`
+	At       time.Time       `json:"at"`
+	Received time.Time       `json:"received_at"`
+	Row      json.RawMessage `json:"row,omitempty"`
+	Raw      []byte          `json:"raw,omitempty"`
+	Source   map[string]any  `json:"source"`
 }
 
 // opsDeadLetterRows lists parked rows: GET /v1/ops/dlq/rows?table=&limit=&cursor=,

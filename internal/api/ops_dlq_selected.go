@@ -12,7 +12,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/schema"
 	"github.com/wavehouse/wavehouse/internal/settings"
-	"github.com/wavehouse/wavehouse/internal/strictjson"
 )
 
 const (
@@ -77,16 +76,8 @@ func badSelector(message string) *Problem {
 
 // readSelector reads a selector's document into v and checks it.
 func (s *Server) readSelector(w http.ResponseWriter, r *http.Request, v interface{ check() error }) error {
-	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
-	if err != nil {
+	if err := s.readOperator(w, r, v, "dlq.selector_invalid"); err != nil {
 		return err
-	}
-	defer release()
-	if isBlank(body) {
-		return problem(http.StatusBadRequest, "body.empty", "the body is empty")
-	}
-	if faults := strictjson.Decode(body, v); len(faults) > 0 {
-		return badSelector(faults[0].Path + ": " + faults[0].Message)
 	}
 	return v.check()
 }
@@ -165,8 +156,7 @@ func answerReplay(result letters.Replayed, dry bool) replayAnswer {
 // replayProblem is the answer of a replay that was cut short: it says how far
 // it came.
 func replayProblem(err error, answer replayAnswer) error {
-	var own *Problem
-	if errors.As(lettersProblem(err), &own) {
+	if own, ok := errors.AsType[*Problem](lettersProblem(err)); ok {
 		return own
 	}
 	var whole *ingest.Error

@@ -15,7 +15,6 @@ import (
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/query"
-	"github.com/wavehouse/wavehouse/internal/strictjson"
 	"github.com/wavehouse/wavehouse/internal/telemetry"
 )
 
@@ -138,16 +137,8 @@ func (o *opsStatement) params() map[string]string {
 }
 
 func (s *Server) readStatement(w http.ResponseWriter, r *http.Request) (document opsStatement, err error) {
-	body, release, err := s.bodies.read(w, r, operatorBodies, maxDocument)
-	if err != nil {
+	if err := s.readOperator(w, r, &document, "query.invalid"); err != nil {
 		return document, err
-	}
-	defer release()
-	if isBlank(body) {
-		return document, problem(http.StatusBadRequest, "body.empty", "the body is empty")
-	}
-	if faults := strictjson.Decode(body, &document); len(faults) > 0 {
-		return document, problem(http.StatusBadRequest, "query.invalid", faults[0].Path+": "+faults[0].Message)
 	}
 	if strings.TrimSpace(document.SQL) == "" {
 		return document, problem(http.StatusBadRequest, "query.invalid", "sql is empty")

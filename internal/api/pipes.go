@@ -108,12 +108,9 @@ func (c *request) mayRun(pipe *pipes.Pipe) error {
 func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *request, pipe *pipes.Pipe) (statement *pipes.Statement, quoteInt64 bool, err error) {
 	values := maps.Clone(c.query)
 	if !pipe.Declares(int64Parameter) {
-		value, _, err := one(values, int64Parameter)
+		value, err := oneOf(values, int64Parameter, "number", "string")
 		if err != nil {
 			return nil, false, err
-		}
-		if value != "" && value != "number" && value != "string" {
-			return nil, false, problem(http.StatusBadRequest, "query_string.invalid", `int64 must be "number" or "string"`)
 		}
 		quoteInt64 = value == "string"
 		delete(values, int64Parameter)
@@ -124,8 +121,7 @@ func (s *Server) bindPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	}
 	defer release()
 	statement, err = pipe.Bind(pipes.Arguments{Tenant: c.tenant, Claims: c.identity.Claims, Query: values, Body: body})
-	var refusal *pipes.Error
-	if errors.As(err, &refusal) && refusal.Code == pipes.CodeClaim && c.identity.TokenErr != nil {
+	if refusal, ok := errors.AsType[*pipes.Error](err); ok && refusal.Code == pipes.CodeClaim && c.identity.TokenErr != nil {
 		err = c.identity.Deny(err)
 	}
 	return statement, quoteInt64, err

@@ -109,8 +109,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 // refused is the answer to a document that asks for what the role may not
 // have: after a bad token it is the token that is at fault.
 func (c *request) refused(err error) error {
-	var e *query.Error
-	if errors.As(err, &e) && e.Code != query.CodeInvalid && c.identity.TokenErr != nil {
+	if e, ok := errors.AsType[*query.Error](err); ok && e.Code != query.CodeInvalid && c.identity.TokenErr != nil {
 		return c.identity.Deny(err)
 	}
 	return err

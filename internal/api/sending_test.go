@@ -105,5 +105,5 @@ func answersHaveAShareEach(t *testing.T) {
 	require.True(t, first.hold(pieceBytes))
 	first.end()
 	other.end()
-	require.Zero(t, a.used())
+	require.Zero(t, a.pieces.Used()+a.whole.Used())
 }

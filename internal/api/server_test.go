@@ -163,7 +163,7 @@ func newRig(t testing.TB, policies string) *testRig {
 	return &testRig{testBackends: b, dir: dir, options: Options{
 		Settings: registry, Schemas: b, Pools: b, Queue: b, Faults: b, Streams: b,
 		Gate:   ingest.NewGate(ingest.GateOptions{Broker: b}),
-		Auth:   auth.New(auth.Options{OperatorKey: testOperatorKey, JWTSecret: testSecret}),
+		Auth:   auth.New(auth.Options{OperatorKey: testOperatorKey, Secret: func(tenant.ID) string { return testSecret }}),
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Registerer: prometheus.NewRegistry(),
 		Tracer: noop.NewTracerProvider().Tracer("test"), Build: telemetry.BuildInfo("v1", "abc", "now"),
 		Metrics: http.NotFoundHandler(), MetricsPath: "/metrics",

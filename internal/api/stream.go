@@ -117,14 +117,6 @@ func sinceParameter(c *request) (time.Time, error) {
 }
 
 func renderOptions(c *request) (record.RenderOptions, error) {
-	value, _, err := one(c.query, "int64")
-	switch {
-	case err != nil:
-		return record.RenderOptions{}, err
-	case value == "" || value == "number":
-		return record.RenderOptions{}, nil
-	case value == "string":
-		return record.RenderOptions{Int64AsString: true}, nil
-	}
-	return record.RenderOptions{}, problem(http.StatusBadRequest, "query_string.invalid", "int64 must be string or number")
+	value, err := oneOf(c.query, int64Parameter, "number", "string")
+	return record.RenderOptions{Int64AsString: value == "string"}, err
 }

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/auth"
@@ -89,6 +91,15 @@ func unserved(id tenant.ID, err error) error {
 func tenantRejected() *Problem {
 	return problem(http.StatusServiceUnavailable, "tenant.rejected",
 		"the settings of this tenant are rejected").retryable(30 * time.Second)
+}
+
+// oneOf is one for a parameter whose values are these; "" is left out.
+func oneOf(query url.Values, name string, values ...string) (string, error) {
+	value, _, err := one(query, name)
+	if err != nil || value == "" || slices.Contains(values, value) {
+		return value, err
+	}
+	return "", problem(http.StatusBadRequest, "query_string.invalid", name+" must be "+strings.Join(values, " or ")+", or left out")
 }
 
 // one returns a parameter that may be given once.
