@@ -55,9 +55,6 @@ With --check nothing is written: it exits 1 when the file is not what would be.`
 	}
 	golang.Flags().StringVar(&o.packageName, "package", "wavehousetypes", "the name of the package")
 	cmd.AddCommand(ts, golang)
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
 const (
@@ -43,9 +45,6 @@ did not go back), 2 wrong usage.`,
 	}
 	flags := addOpsFlags(cmd, t.env)
 	cmd.AddCommand(newDLQList(t, flags), newDLQShow(t, flags), newDLQReplay(t, flags), newDLQDiscard(t, flags))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 
@@ -125,7 +124,7 @@ func printPage(t *terminal, page parkedPage, asJSON bool) error {
 	rows := [][]string{{"ID", "PARKED", "CODE", "ERROR", "ROW"}}
 	for _, row := range page.Rows {
 		rows = append(rows, []string{
-			row.ID, row.At.UTC().Format(time.RFC3339), printable(row.Code), short(row.Error, 60), short(row.text(), 80),
+			row.ID, row.At.UTC().Format(time.RFC3339), printable(row.Code), excerpt.Cut(printable(row.Error), 60), excerpt.Cut(printable(row.text()), 80),
 		})
 	}
 	t.table(rows)
@@ -152,14 +151,6 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
-}
-
-func short(text string, most int) string {
-	runes := []rune(printable(text))
-	if len(runes) <= most {
-		return string(runes)
-	}
-	return string(runes[:most-1]) + "…"
 }
 
 func newDLQShow(t *terminal, flags opsFlags) *cobra.Command {

@@ -29,9 +29,6 @@ hold a cluster against them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newMQManifests(t), newMQPermissions(t), newMQCheck(t), newMQApply(t))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 

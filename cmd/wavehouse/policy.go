@@ -22,9 +22,6 @@ func newPolicy(t *terminal) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPolicyExplain(t), newPolicyTest(t))
-	for _, sub := range cmd.Commands() {
-		sub.Args = usageArgs(sub.Args)
-	}
 	return cmd
 }
 

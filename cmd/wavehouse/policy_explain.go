@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,16 +100,9 @@ func parseClaims(text string) (map[string]any, error) {
 		}
 	}
 	if err != nil || claims == nil {
-		return nil, &usageError{fmt.Errorf("--claims: want a JSON object, like '{\"org\":\"birch\"}': %w", cmpError(err))}
+		return nil, &usageError{fmt.Errorf("--claims: want a JSON object, like '{\"org\":\"birch\"}': %w", cmp.Or(err, errors.New("it is null")))}
 	}
 	return claims, nil
-}
-
-func cmpError(err error) error {
-	if err == nil {
-		return errors.New("it is null")
-	}
-	return err
 }
 
 // findTable finds the table's columns, and says where.

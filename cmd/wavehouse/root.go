@@ -55,10 +55,16 @@ policies, and streams rows live.`,
 	root.AddCommand(
 		newServe(t, build), newDev(t, build), newValidate(t), newBootstrap(t), newPolicy(t), newDLQ(t), newMQ(t), newCodegen(t), newConfig(t), newToken(t), newHealth(t), newVersion(t, build),
 	)
-	for _, cmd := range append(root.Commands(), root) {
-		cmd.Args = usageArgs(cmd.Args)
-	}
+	checkArgs(root)
 	return root
+}
+
+// checkArgs has a command, and all below it, check its arguments by usageArgs.
+func checkArgs(cmd *cobra.Command) {
+	cmd.Args = usageArgs(cmd.Args)
+	for _, sub := range cmd.Commands() {
+		checkArgs(sub)
+	}
 }
 
 // usageArgs makes a wrong count of arguments a usage error. What is taken for an

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -96,14 +97,17 @@ func judge(o validateOptions) settings.Report {
 // variables of the boot configuration. Without any of them the server may have
 // one secret for all.
 func tokenKeys(t *terminal) (settings.TokenKey, error) {
-	all, file := lookup(t.env, "WH_AUTH_JWT_SECRET"), lookup(t.env, "WH_AUTH_JWT_SECRETS_FILE")
-	if all == "" {
-		all = "one secret for all"
-	}
+	all := cmp.Or(lookup(t.env, "WH_AUTH_JWT_SECRET"), "one secret for all")
+	return byTenant(t, "auth.jwt_secrets_file", "WH_AUTH_JWT_SECRETS_FILE", all)
+}
+
+// byTenant returns what each tenant's secret is: that of the file that a variable
+// names, which is a key of the boot configuration, or else the one for all.
+func byTenant(t *terminal, key, variable, all string) (func(tenant.ID) string, error) {
 	var own map[tenant.ID]config.Secret
-	if file != "" {
+	if file := lookup(t.env, variable); file != "" {
 		var err error
-		if own, err = settings.Secrets("auth.jwt_secrets_file", file); err != nil {
+		if own, err = settings.Secrets(key, file); err != nil {
 			return nil, err
 		}
 	}
@@ -118,18 +122,9 @@ func tokenKeys(t *terminal) (settings.TokenKey, error) {
 // checkAgainst adds to the report what a live ClickHouse says about the tenants
 // that have no error.
 func checkAgainst(ctx context.Context, t *terminal, report *settings.Report, addr string) error {
-	var named map[tenant.ID]config.Secret
-	if file := lookup(t.env, "WH_CH_PASSWORDS_FILE"); file != "" {
-		var err error
-		if named, err = settings.Secrets("clickhouse.passwords_file", file); err != nil {
-			return err
-		}
-	}
-	password := func(id tenant.ID) string {
-		if own, ok := named[id]; ok {
-			return own.Reveal()
-		}
-		return lookup(t.env, "WH_CH_PASSWORD")
+	password, err := byTenant(t, "clickhouse.passwords_file", "WH_CH_PASSWORDS_FILE", lookup(t.env, "WH_CH_PASSWORD"))
+	if err != nil {
+		return err
 	}
 	findings, err := app.CheckAgainst(ctx, *report, addr, password)
 	report.Findings = append(report.Findings, findings...)
