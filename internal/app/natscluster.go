@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/config"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq/nats/link"
 	"github.com/wavehouse/wavehouse/internal/mq/nats/topology"
 )
@@ -43,9 +44,7 @@ func ApplyNATS(ctx context.Context, c *config.Config, t topology.Topology) error
 			if err == nil {
 				return nil
 			}
-			select { // servers that have just started have to find each other
-			case <-time.After(applyPause):
-			case <-ctx.Done():
+			if !lifetime.Pause(ctx, applyPause) { // servers that have just started have to find each other
 				return err
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/claim"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/settings"
+	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
 const (
@@ -32,8 +33,11 @@ const (
 
 var now = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
+// forAll is one secret for every tenant.
+func forAll(secret string) func(tenant.ID) string { return func(tenant.ID) string { return secret } }
+
 func authenticator(o auth.Options) *auth.Authenticator {
-	o.JWTSecret, o.OperatorKey = secret, key
+	o.Secret, o.OperatorKey = forAll(secret), key
 	o.Now = func() time.Time { return now }
 	return auth.New(o)
 }
@@ -227,7 +231,7 @@ func TestWithoutASecretEveryTokenIsBad(t *testing.T) {
 	empty, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"role": "viewer"}).SignedString([]byte{})
 	require.NoError(t, err)
 	for _, token := range []string{empty, sign(t, jwt.MapClaims{"role": "viewer"})} {
-		id, err := auth.New(auth.Options{}).Identify(request("Authorization", "Bearer "+token), snapshot(t), "")
+		id, err := auth.New(auth.Options{Secret: forAll("")}).Identify(request("Authorization", "Bearer "+token), snapshot(t), "")
 		require.NoError(t, err)
 		assert.ErrorIs(t, id.TokenErr, auth.ErrTokenInvalid)
 		assert.Empty(t, id.Role)
@@ -311,7 +315,7 @@ func TestAWrongOperatorKeyIsCountedAndLoggedWithoutTheKey(t *testing.T) {
 }
 
 func TestWithoutAnOperatorKeyNoneMatches(t *testing.T) {
-	a := auth.New(auth.Options{JWTSecret: secret})
+	a := auth.New(auth.Options{Secret: forAll(secret)})
 	for _, r := range []*http.Request{
 		request("X-Operator-Key", ""), request("Authorization", "Operator"), request("Authorization", "Operator "), request("X-Operator-Key", "x"),
 	} {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/settings"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -25,11 +27,8 @@ const OperatorKeyHeader = "X-Operator-Key"
 type Options struct {
 	// OperatorKey opens everything; "" means that there is none.
 	OperatorKey string
-	// JWTSecret verifies the tokens of tenants without a key set; "" means that
-	// none of those is valid.
-	JWTSecret string
-	// Secret returns the secret of a tenant, in place of JWTSecret; nil is
-	// JWTSecret for all.
+	// Secret returns what verifies the tokens of a tenant without a key set; ""
+	// means that none of those is valid. It is required.
 	Secret func(id tenant.ID) string
 	// Fetching says how key sets are fetched.
 	Fetching Fetching
@@ -56,32 +55,23 @@ type Authenticator struct {
 
 // New builds an Authenticator.
 func New(o Options) *Authenticator {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Secret == nil {
-		o.Secret = func(tenant.ID) string { return o.JWTSecret }
-	}
-	a := &Authenticator{
+	return &Authenticator{
 		operatorKey: sha256.Sum256([]byte(o.OperatorKey)),
 		hasOperator: o.OperatorKey != "",
 		secret:      o.Secret,
 		logger:      o.Logger,
 		now:         o.Now,
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
+		failures: promauto.With(o.Metrics).NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_auth_operator_key_failures_total",
 			Help: "Requests that carried a wrong operator key.",
 		}),
-		keyring:  newKeyring(o.Fetching, o.Logger),
+		keyring:  newKeyring(o.Fetching, o.Logger, o.Metrics),
 		verified: newVerifiedTokens(maxVerifiedCost),
 	}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(a.failures, a.keyring.fetches, a.keyring.pending)
-	}
-	return a
 }
 
 // Run fetches the key sets of the tenants and keeps them fresh until ctx ends.

@@ -23,8 +23,6 @@ type Denial struct {
 	Code string
 	// Message is a sentence for a person.
 	Message string
-	// Challenge is the WWW-Authenticate header of a 401, "" otherwise.
-	Challenge string
 	// Err is the reason.
 	Err error
 }
@@ -52,8 +50,5 @@ func (id Identity) Deny(reason error) *Denial {
 }
 
 func unauthorized(code string, err error) *Denial {
-	return &Denial{
-		Status: http.StatusUnauthorized, Code: code, Message: err.Error(), Err: err,
-		Challenge: `Bearer error="invalid_token"`,
-	}
+	return &Denial{Status: http.StatusUnauthorized, Code: code, Message: err.Error(), Err: err}
 }

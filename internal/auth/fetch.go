@@ -64,8 +64,7 @@ func fetch(ctx context.Context, client *http.Client, address string) ([]byte, er
 var errTooLarge = fmt.Errorf("its answer is larger than %d bytes", maxKeySetBytes)
 
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -52,7 +53,6 @@ type keyring struct {
 	client  *http.Client
 	logger  *slog.Logger
 	fetches *prometheus.CounterVec
-	pending prometheus.GaugeFunc
 	wake    chan struct{} // of one, so that a wake is never lost nor waited for
 
 	mu         sync.RWMutex
@@ -61,15 +61,16 @@ type keyring struct {
 	generation uint64
 }
 
-func newKeyring(timing Fetching, logger *slog.Logger) *keyring {
+func newKeyring(timing Fetching, logger *slog.Logger, metrics prometheus.Registerer) *keyring {
+	auto := promauto.With(metrics)
 	k := &keyring{
 		timing: timing.withDefaults(), logger: logger, wake: make(chan struct{}, 1), sets: map[string]*keySet{},
-		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+		fetches: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_auth_jwks_fetches_total", Help: "Fetches of the keys that verify tokens, by result.",
 		}, []string{"result"}),
 	}
 	k.client = newClient(k.timing.Timeout)
-	k.pending = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "wavehouse_auth_jwks_pending", Help: "Key sets that have never been fetched: their tenants' tokens are answered 503.",
 	}, k.countPending)
 	return k

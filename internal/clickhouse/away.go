@@ -31,8 +31,7 @@ func (p *Pool) failure(ctx context.Context, addr string, err error) *Error {
 		return kind.error(Error{Err: told}) // our side ended it
 	}
 	e := &away{what: "no answer from ClickHouse", place: p.place(addr), err: told}
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		e.what, e.err = "cannot reach ClickHouse", ended(ctx, dial.Err)
 	}
 	return kind.error(Error{Err: e})

@@ -325,12 +325,10 @@ func (k kind) error(e Error) *Error {
 
 // judge finds the verdict of any error.
 func judge(err error) verdict {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		return own.verdict()
 	}
-	var native *ch.Exception
-	if errors.As(err, &native) {
+	if native, ok := errors.AsType[*ch.Exception](err); ok {
 		return verdicts[exceptionKind(int(native.Code), native.Message, "")]
 	}
 	return verdicts[transportKind(err)]

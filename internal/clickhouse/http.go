@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"strings"
@@ -16,7 +17,7 @@ import (
 // Body's.
 func (p *Pool) Query(ctx context.Context, q Request) (*Response, error) {
 	started := time.Now()
-	resp, err := p.query(ctx, q)
+	resp, err := p.run(ctx, q, p.core.slots, p.config.QueryTimeout)
 	p.observe("query", started, err)
 	return resp, err
 }
@@ -75,18 +76,9 @@ var (
 )
 
 func withDefaults(settings, defaults map[string]string) map[string]string {
-	all := make(map[string]string, len(settings)+len(defaults))
-	for name, value := range defaults {
-		all[name] = value
-	}
-	for name, value := range settings {
-		all[name] = value
-	}
+	all := maps.Clone(defaults)
+	maps.Copy(all, settings)
 	return all
-}
-
-func (p *Pool) query(ctx context.Context, q Request) (*Response, error) {
-	return p.run(ctx, q, p.core.slots, p.config.QueryTimeout)
 }
 
 // run sends a statement once one of the slots is free.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // metrics counts the requests of all pools.
@@ -21,23 +22,22 @@ type served struct {
 }
 
 func newMetrics(r prometheus.Registerer, inUse func() float64) *metrics {
+	auto := promauto.With(r)
 	m := &metrics{
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_clickhouse_requests_total",
 			Help: "Requests to ClickHouse over HTTP, by kind and by what came of them.",
 		}, []string{"kind", "result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		seconds: auto.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "wavehouse_clickhouse_request_duration_seconds",
 			Help:    "Time from asking for a connection to the start of ClickHouse's answer.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"kind"}),
 	}
-	if r != nil {
-		r.MustRegister(m.requests, m.seconds, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_clickhouse_requests_in_flight",
-			Help: "Requests to ClickHouse over HTTP that hold a connection.",
-		}, inUse))
-	}
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_clickhouse_requests_in_flight",
+		Help: "Requests to ClickHouse over HTTP that hold a connection.",
+	}, inUse)
 	m.served = make(map[string]served, 3)
 	for _, kind := range []string{"query", "insert", "question"} {
 		m.served[kind] = served{m.requests.WithLabelValues(kind, "ok"), m.seconds.WithLabelValues(kind)}

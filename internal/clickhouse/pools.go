@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -65,9 +66,7 @@ func NewPools(o Options) *Pools {
 		logger: o.Logger, ceiling: o.MaxTotalConns, afterFunc: o.AfterFunc,
 		tenants: map[tenant.ID]entry{}, cores: map[coreKey]*core{}, retired: map[*core]func() bool{},
 	}
-	if p.logger == nil {
-		p.logger = slog.New(slog.DiscardHandler)
-	}
+	p.logger = cmp.Or(p.logger, slog.New(slog.DiscardHandler))
 	if p.afterFunc == nil {
 		p.afterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}

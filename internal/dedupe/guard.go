@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 )
 
 const (
@@ -18,20 +20,23 @@ const (
 // Guard stands before a store that is elsewhere: it bounds each call, answers for
 // a store that fails again and again, and waits for what is under way at the end.
 type Guard struct {
-	// Timeout bounds one call.
-	Timeout time.Duration
+	timeout time.Duration // of one call
+
+	life *lifetime.Life
 
 	mu       sync.Mutex
-	closed   bool
-	active   int
-	quiet    chan struct{} // closed when nothing is under way any more; nil while it is open
-	failures int           // in a row
-	probe    time.Time     // when the next call may pass, once there are tripAfter
+	failures int       // in a row
+	probe    time.Time // when the next call may pass, once there are tripAfter
 	probing  bool
 	cause    error
 }
 
 var errClosed = fmt.Errorf("%w: it is closed", ErrUnavailable)
+
+// NewGuard bounds each call by timeout.
+func NewGuard(timeout time.Duration) *Guard {
+	return &Guard{timeout: timeout, life: lifetime.New(errClosed)}
+}
 
 // Do runs one call. Its error wraps ErrUnavailable.
 func (g *Guard) Do(ctx context.Context, op func(context.Context) error) error {
@@ -44,11 +49,15 @@ func (g *Guard) Force(ctx context.Context, op func(context.Context) error) error
 }
 
 func (g *Guard) run(ctx context.Context, force bool, op func(context.Context) error) error {
+	if err := g.life.Enter(); err != nil {
+		return err
+	}
+	defer g.life.Leave()
 	probing, err := g.enter(force)
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, g.Timeout)
+	bounded, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	err = op(bounded)
 	g.leave(probing, err, ctx.Err() != nil)
@@ -69,15 +78,12 @@ func (g *Guard) enter(force bool) (probing bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.closed:
-		return false, errClosed
 	case force, g.failures < tripAfter:
 	case g.probing || time.Now().Before(g.probe):
 		return false, fmt.Errorf("%w: %d calls in a row failed: %w", ErrUnavailable, g.failures, g.cause)
 	default:
 		g.probing, probing = true, true
 	}
-	g.active++
 	return probing, nil
 }
 
@@ -95,26 +101,13 @@ func (g *Guard) leave(probing bool, err error, gaveUp bool) {
 		g.failures++
 		g.cause, g.probe = err, time.Now().Add(probeAfter)
 	}
-	if g.active--; g.active == 0 && g.quiet != nil {
-		close(g.quiet)
-	}
 }
 
 // Close refuses later calls and waits for those under way until ctx ends.
 func (g *Guard) Close(ctx context.Context) error {
-	g.mu.Lock()
-	if !g.closed {
-		g.closed, g.quiet = true, make(chan struct{})
-		if g.active == 0 {
-			close(g.quiet)
-		}
+	_ = g.life.Close() // a second time it waits, too
+	if err := g.life.End(ctx); err != nil {
+		return fmt.Errorf("close the store of seen ids while it is used: %w", err)
 	}
-	quiet := g.quiet
-	g.mu.Unlock()
-	select {
-	case <-quiet:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close the store of seen ids while it is used: %w", ctx.Err())
-	}
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 var errStore = errors.New("the store says no")
 
 func TestAStoreThatFailsAgainAndAgainIsLeftAloneAndTriedAgain(t *testing.T) {
-	g := &Guard{Timeout: time.Minute}
+	g := NewGuard(time.Minute)
 	asked := 0
 	failing := func(context.Context) error { asked++; return errStore }
 	for range tripAfter - 1 {
@@ -49,20 +49,20 @@ func TestAStoreThatFailsAgainAndAgainIsLeftAloneAndTriedAgain(t *testing.T) {
 }
 
 func TestACallerThatGivesUpBlamesNobody(t *testing.T) {
-	g := &Guard{Timeout: time.Minute}
+	g := NewGuard(time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * tripAfter {
 		require.ErrorIs(t, g.Do(ctx, func(ctx context.Context) error { return ctx.Err() }), context.Canceled)
 	}
 	require.False(t, g.Tripped())
-	g.Timeout = time.Nanosecond
+	g.timeout = time.Nanosecond
 	err := g.Do(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	require.ErrorIs(t, err, context.DeadlineExceeded, "a call is bounded")
 }
 
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
-	g := &Guard{Timeout: time.Minute}
+	g := NewGuard(time.Minute)
 	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		left <- g.Do(context.Background(), func(context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // inspectEvery is how often a place that is right is looked at.
@@ -35,7 +37,7 @@ type Inspection struct {
 // Inspected is the place of a store: it is used behind a Guard, and not before it
 // is known to be right.
 type Inspected struct {
-	Guard
+	*Guard
 	o Inspection
 
 	looking sync.Mutex // held by who looks
@@ -48,7 +50,7 @@ type Inspected struct {
 // NewInspected looks at nothing yet.
 func NewInspected(o Inspection) *Inspected {
 	return &Inspected{
-		Guard: Guard{Timeout: o.Timeout}, o: o,
+		Guard: NewGuard(o.Timeout), o: o,
 		verdict: Verdict{Fault: fmt.Errorf("%w: the %s %q has not been looked at yet", ErrUnavailable, o.Place, o.Name)},
 	}
 }
@@ -117,6 +119,13 @@ func (i *Inspected) now() Verdict {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.verdict
+}
+
+// Meter registers what is known of the place; right says what its being right means.
+// reg may be nil.
+func (i *Inspected) Meter(reg prometheus.Registerer, right string) {
+	MeterOpen(reg, i.Usable)
+	flag(reg, "wavehouse_dedupe_table_ok", "1 while "+right+".", i.Right)
 }
 
 // look looks at the place, and remembers what it found.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -38,11 +39,9 @@ type lateCommit struct {
 // NewLate wraps a Store; reg may be nil.
 func NewLate(s Store, reg prometheus.Registerer) *Late {
 	l := &Late{Store: s}
-	if reg != nil {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_dedupe_late_commits", Help: "Ids of stored records whose commit failed and is tried again.",
-		}, func() float64 { return float64(l.Pending()) }))
-	}
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_dedupe_late_commits", Help: "Ids of stored records whose commit failed and is tried again.",
+	}, func() float64 { return float64(l.Pending()) })
 	return l
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metered counts what a store is asked and answers.
@@ -17,22 +18,33 @@ type Metered struct {
 
 // NewMetered wraps a store; reg may be nil.
 func NewMetered(c Reserver, reg prometheus.Registerer) *Metered {
-	m := &Metered{
+	auto := promauto.With(reg)
+	return &Metered{
 		Reserver: c,
-		ids: prometheus.NewCounterVec(prometheus.CounterOpts{
+		ids: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_ids_total", Help: "Ids asked for, by what they were: claimed, duplicate or in_flight.",
 		}, []string{"state"}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		errors: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_errors_total", Help: "Calls of the store of seen ids that failed, by operation.",
 		}, []string{"operation"}),
-		lost: prometheus.NewCounter(prometheus.CounterOpts{
+		lost: auto.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_lost_claims_total", Help: "Reservations that had lapsed and were taken by another before their record was stored.",
 		}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.ids, m.errors, m.lost)
-	}
-	return m
+}
+
+// MeterOpen registers whether a store is open; reg may be nil.
+func MeterOpen(reg prometheus.Registerer, open func() bool) {
+	flag(reg, "wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", open)
+}
+
+func flag(reg prometheus.Registerer, name, help string, is func() bool) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		if is() {
+			return 1
+		}
+		return 0
+	})
 }
 
 // Reserve implements Reserver.

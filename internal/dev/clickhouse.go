@@ -242,8 +242,7 @@ func (c *clickhouse) query(ctx context.Context, statement string) (string, error
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		var urlError *url.Error
-		if errors.As(err, &urlError) {
+		if urlError, ok := errors.AsType[*url.Error](err); ok {
 			err = urlError.Err
 		}
 		return "", err

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,7 +270,7 @@ func (f *family) start(name string, cmd *exec.Cmd) error {
 		defer f.mu.Unlock()
 		if !f.stopping {
 			select {
-			case f.ended <- fmt.Errorf("%s ended (see %s): %w", name, f.log.Name(), waitError(err)):
+			case f.ended <- fmt.Errorf("%s ended (see %s): %w", name, f.log.Name(), cmp.Or(err, errors.New("it exited"))):
 			default: // another was first
 			}
 		}
@@ -281,13 +282,6 @@ func (f *family) start(name string, cmd *exec.Cmd) error {
 	defer f.mu.Unlock()
 	f.children = append(f.children, child)
 	return nil
-}
-
-func waitError(err error) error {
-	if err == nil {
-		return errors.New("it exited")
-	}
-	return err
 }
 
 // stop ends all, the last started first, so that what stands on others goes before

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 )
 
 const (
@@ -167,10 +169,8 @@ func (l *demoLoader) post(ctx context.Context, rows []byte) error {
 			return err
 		}
 		l.say.update("waiting for the server: %s", answer)
-		select {
-		case <-ctx.Done():
+		if !lifetime.Pause(ctx, 100*time.Millisecond) {
 			return fmt.Errorf("%w; last answer: %s", ctx.Err(), answer)
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

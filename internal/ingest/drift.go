@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 	"github.com/wavehouse/wavehouse/internal/record"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -149,11 +147,4 @@ func (s *session) anyNew() bool {
 		}
 	}
 	return false
-}
-
-// newDriftMetric counts unknown fields; tables are those a schema knows.
-func newDriftMetric() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "wavehouse_ingest_unknown_fields_total", Help: "Fields of records that their table has no column for, whatever became of them; at most 256 of a record.",
-	}, []string{"tenant", "table"})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/dedupe"
 	"github.com/wavehouse/wavehouse/internal/fairshare"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/policy"
 	"github.com/wavehouse/wavehouse/internal/record"
@@ -95,11 +96,10 @@ type Gate struct {
 	// chunkBytes bounds the rows of a chunk.
 	chunkBytes int
 
-	mu     sync.Mutex
-	lanes  map[laneKey]*lane
-	inside int
-	closed bool
-	empty  chan struct{} // closed when the last request has left a closed gate
+	life *lifetime.Life
+
+	mu    sync.Mutex
+	lanes map[laneKey]*lane
 }
 
 // DefaultPublishTimeout bounds a publish that nothing else bounds.
@@ -122,7 +122,7 @@ func NewGate(o GateOptions) *Gate {
 	o.InFlightWait = cmp.Or(o.InFlightWait, defaultInFlightWait)
 	g := &Gate{
 		o: o, waiting: fairshare.New(o.MaxWaitingPerTenant, o.MaxWaiting),
-		lanes: make(map[laneKey]*lane), empty: make(chan struct{}),
+		lanes: make(map[laneKey]*lane), life: lifetime.New(mq.ErrClosed),
 		chunkBytes: chunk.MaxBytes(cmp.Or(o.MaxChunkBytes, mq.MaxChunkBytes)),
 	}
 	g.metrics = newGateMetrics(o.Metrics, g.waiting)
@@ -134,10 +134,10 @@ func NewGate(o GateOptions) *Gate {
 // *Error; the Result says what was stored in either case. When ctx ends, rows
 // that were not sent on yet are given up; those that were are waited for.
 func (g *Gate) Ingest(ctx context.Context, r Request) (Result, error) {
-	if !g.enter() {
-		return Result{}, PublishError(mq.ErrClosed)
+	if err := g.life.Enter(); err != nil {
+		return Result{}, PublishError(err)
 	}
-	defer g.leave()
+	defer g.life.Leave()
 	s := &session{
 		g: g, r: &r, received: g.o.Now(),
 		topic: mq.Topic{Tenant: r.Tenant, Table: r.Table.Name},
@@ -183,38 +183,11 @@ func allow(grant *policy.InsertGrant, columns []record.Column) func(int) bool {
 	return func(column int) bool { return some[column] }
 }
 
-func (g *Gate) enter() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return false
-	}
-	g.inside++
-	return true
-}
-
-func (g *Gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inside--; g.closed && g.inside == 0 {
-		close(g.empty)
-	}
-}
-
 // Close refuses new requests and waits for those inside, or for ctx.
 func (g *Gate) Close(ctx context.Context) error {
-	g.mu.Lock()
-	if !g.closed {
-		g.closed = true
-		if g.inside == 0 {
-			close(g.empty)
-		}
+	_ = g.life.Close() // a second time it waits, too
+	if err := g.life.End(ctx); err != nil {
+		return fmt.Errorf("waiting for requests inside the gate: %w", err)
 	}
-	g.mu.Unlock()
-	select {
-	case <-g.empty:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for requests inside the gate: %w", ctx.Err())
-	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/fairshare"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -26,31 +27,31 @@ type gateMetrics struct {
 }
 
 func newGateMetrics(reg prometheus.Registerer, waiting *fairshare.Bytes) *gateMetrics {
-	m := &gateMetrics{
-		unknown: newDriftMetric(),
-		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(reg)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
+	}, func() float64 { return float64(waiting.Used()) })
+	return &gateMetrics{
+		unknown: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "wavehouse_ingest_unknown_fields_total", Help: "Fields of records that their table has no column for, whatever became of them; at most 256 of a record.",
+		}, []string{"tenant", "table"}),
+		rows: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_rows_total", Help: "Records received, by what became of them: accepted, failed or duplicate, and by the code of what failed.",
 		}, []string{"tenant", "table", "result", "code"}),
-		noID: prometheus.NewCounterVec(prometheus.CounterOpts{
+		noID: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_records_without_id_total", Help: "Records that sent no id to a table whose ids are remembered.",
 		}, []string{"tenant", "table"}),
-		deferred: prometheus.NewCounterVec(prometheus.CounterOpts{
+		deferred: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_deferred_records_total", Help: "Records that were accepted while the store of seen ids was away; their ids are claimed before they are written.",
 		}, []string{"tenant", "table"}),
-		chunks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		chunks: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_ingest_chunks_total", Help: "Chunks sent to the queue, by outcome.",
 		}, []string{"outcome"}),
-		size: prometheus.NewHistogram(prometheus.HistogramOpts{
+		size: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_ingest_chunk_rows", Help: "Rows per stored chunk.",
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000},
 		}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.rows, m.noID, m.unknown, m.deferred, m.chunks, m.size, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_ingest_waiting_bytes", Help: "Bytes of rows that wait for the queue.",
-		}, func() float64 { return float64(waiting.Used()) }))
-	}
-	return m
 }
 
 func (m *gateMetrics) chunk(rows int, err error) {

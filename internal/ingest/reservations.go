@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/record"
 )
@@ -259,11 +260,6 @@ func pause(ctx context.Context, d time.Duration, end time.Time) bool {
 	if left <= 0 {
 		return false
 	}
-	timer := time.NewTimer(min(max(d, time.Millisecond), left))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	lifetime.Pause(ctx, min(max(d, time.Millisecond), left))
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/ingest"
@@ -52,17 +53,13 @@ func NewKeeper(o Options) *Keeper {
 	}
 	o.MaxChunkBytes = cmp.Or(o.MaxChunkBytes, mq.MaxChunkBytes)
 	o.PublishTimeout = cmp.Or(o.PublishTimeout, ingest.DefaultPublishTimeout)
-	k := &Keeper{
+	return &Keeper{
 		o: o, chunks: chunk.NewOpener(), busy: make(map[mq.Topic]struct{}),
-		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+		rows: promauto.With(o.Metrics).NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dlq_replay_rows_total",
 			Help: "Dead letters that a replay put back into the queue (replayed), or left where they are (failed).",
 		}, []string{"tenant", "table", "result"}),
 	}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(k.rows)
-	}
-	return k
 }
 
 // hold keeps others from a table's letters until release is called. The error

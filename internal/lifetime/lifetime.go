@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Life counts operations, so that a Close can refuse new ones and wait for those
@@ -69,6 +70,16 @@ func (l *Life) Close() error {
 func (l *Life) End(ctx context.Context) error {
 	l.cancel()
 	return Wait(ctx, &l.ops)
+}
+
+// Pause waits for d; false when ctx ended first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Wait waits for g until ctx ends. The goroutine that it needs ends with g, whose

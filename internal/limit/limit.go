@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -84,15 +85,12 @@ type Limits struct {
 
 // New returns Limits without any.
 func New(o Options) *Limits {
-	l := &Limits{now: o.Now, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+	l := &Limits{now: o.Now, refused: promauto.With(o.Metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "wavehouse_limit_refused_total",
 		Help: "Requests refused by a limit of their tenant.",
 	}, []string{"tenant", "limit"})}
 	if l.now == nil {
 		l.now = time.Now
-	}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(l.refused)
 	}
 	l.tenants.Store(&map[tenant.ID]*limited{})
 	return l

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
@@ -12,20 +13,18 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer) *metrics {
+	auto := promauto.With(registerer)
 	m := &metrics{
-		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+		refreshes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_schema_refreshes_total", Help: "Schema discoveries, by result.",
 		}, []string{"result"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_schema_refresh_seconds", Help: "How long schema discoveries took.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 	}
 	for _, result := range []string{"ok", "failed"} {
 		m.refreshes.WithLabelValues(result)
-	}
-	if registerer != nil {
-		registerer.MustRegister(m.refreshes, m.seconds)
 	}
 	return m
 }

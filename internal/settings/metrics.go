@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -17,20 +18,21 @@ type metrics struct {
 }
 
 func newMetrics(registerer prometheus.Registerer, served func() map[tenant.ID]*Snapshot) *metrics {
+	auto := promauto.With(registerer)
 	m := &metrics{
-		successful: prometheus.NewGauge(prometheus.GaugeOpts{
+		successful: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_last_reload_successful",
 			Help: "Whether everything in the settings directory is served as it was last read.",
 		}),
-		timestamp: prometheus.NewGauge(prometheus.GaugeOpts{
+		timestamp: auto.NewGauge(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_last_reload_success_timestamp_seconds",
 			Help: "When settings were last adopted, or found to be adopted already.",
 		}),
-		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+		reloads: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_settings_reloads_total",
 			Help: "Readings of the settings directory by their result: adopted, unchanged, partial, refused.",
 		}, []string{"result"}),
-		tenants: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		tenants: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "wavehouse_settings_tenants",
 			Help: "Tenants that the settings directory holds, by whether they are served or rejected.",
 		}, []string{"state"}),
@@ -39,7 +41,7 @@ func newMetrics(registerer prometheus.Registerer, served func() map[tenant.ID]*S
 		m.reloads.WithLabelValues(result)
 	}
 	if registerer != nil {
-		registerer.MustRegister(m.successful, m.timestamp, m.reloads, m.tenants, newGenerations(served))
+		registerer.MustRegister(newGenerations(served))
 	}
 	return m
 }

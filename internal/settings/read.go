@@ -121,8 +121,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 
 // describe drops the path from a file system error: the finding names the file.
 func describe(err error) error {
-	var pathError *fs.PathError
-	if errors.As(err, &pathError) {
+	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("cannot be read: %w", pathError.Err)
 	}
 	return fmt.Errorf("cannot be read: %w", err)

@@ -49,8 +49,7 @@ func (o *Over) Unwrap() error { return o.Err }
 
 // endOf is why a stream ends whose grant cannot be had.
 func endOf(err error) string {
-	var over *Over
-	if errors.As(err, &over) {
+	if over, ok := errors.AsType[*Over](err); ok {
 		return over.Reason
 	}
 	return EndAccessRevoked

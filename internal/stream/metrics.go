@@ -2,6 +2,7 @@ package stream
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -30,14 +31,15 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
+	auto := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wavehouse_stream_" + name, Help: help}, labels)
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: "wavehouse_stream_" + name, Help: help}, labels)
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "wavehouse_stream_" + name, Help: help})
+		return auto.NewGauge(prometheus.GaugeOpts{Name: "wavehouse_stream_" + name, Help: help})
 	}
-	m := &metrics{
-		subscribers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	return &metrics{
+		subscribers: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "wavehouse_stream_subscribers", Help: "Open streams.",
 		}, []string{"tenant"}),
 		rows:      counter("rows_sent_total", "Rows written to subscribers.", "tenant"),
@@ -48,16 +50,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		overflows: counter("overflows_total", "Times a subscriber fell behind the live backlog and went back to history.", "tenant"),
 		replaying: gauge("replays_in_flight", "History reads running now."),
 		waiting:   gauge("replays_waiting", "Subscribers waiting to read history."),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+		latency: auto.NewHistogram(prometheus.HistogramOpts{
 			Name:    "wavehouse_stream_delivery_seconds",
 			Help:    "From a row's receipt to its write to a live subscriber, the oldest row of each write.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}),
 	}
-	if r != nil {
-		r.MustRegister(m.subscribers, m.rows, m.bytes, m.gaps, m.withheld, m.ended, m.overflows, m.replaying, m.waiting, m.latency)
-	}
-	return m
 }
 
 // tenantCounts are one tenant's metrics, looked up once.

@@ -29,8 +29,7 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, sub Subscription) er
 	}
 	defer h.unregister(s)
 	tail, err := s.settle(start)
-	var over *Over
-	if errors.As(err, &over) {
+	if over, ok := errors.AsType[*Over](err); ok {
 		s.end(over.Reason)
 	}
 	switch {

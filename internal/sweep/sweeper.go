@@ -2,12 +2,14 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/coord"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -54,17 +56,11 @@ func New(o Options) *Sweeper {
 	if o.Every <= 0 {
 		o.Every = time.Minute
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Sweeper{o: o, purged: prometheus.NewCounter(prometheus.CounterOpts{
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return &Sweeper{o: o, purged: promauto.With(o.Metrics).NewCounter(prometheus.CounterOpts{
 		Name: "wavehouse_sweeper_chunks_purged_total",
 		Help: "Chunks removed from the queue's history.",
 	})}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(s.purged)
-	}
-	return s
 }
 
 // Run sweeps under the lease until ctx ends.

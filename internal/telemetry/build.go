@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 )
@@ -21,21 +22,14 @@ func BuildInfo(version, commit, buildTime string) Build {
 		for _, s := range info.Settings {
 			switch s.Key {
 			case "vcs.revision":
-				b.GitCommit = firstOf(b.GitCommit, s.Value)
+				b.GitCommit = cmp.Or(b.GitCommit, s.Value)
 			case "vcs.time":
-				b.BuildTime = firstOf(b.BuildTime, s.Value)
+				b.BuildTime = cmp.Or(b.BuildTime, s.Value)
 			}
 		}
 	}
-	b.Version = firstOf(b.Version, "dev")
-	b.GitCommit = firstOf(b.GitCommit, "unknown")
-	b.BuildTime = firstOf(b.BuildTime, "unknown")
-	return b
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
+	b.Version = cmp.Or(b.Version, "dev")
+	b.GitCommit = cmp.Or(b.GitCommit, "unknown")
+	b.BuildTime = cmp.Or(b.BuildTime, "unknown")
 	return b
 }

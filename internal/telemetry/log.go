@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 )
 
@@ -24,9 +23,9 @@ type LogOptions struct {
 // NewLogger returns a logger that writes to w and adds the attributes that
 // travel in a context (see Scope).
 func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, error) {
-	level, err := parseLevel(o.Level)
-	if err != nil {
-		return nil, err
+	var level slog.Level // info
+	if o.Level != "" && level.UnmarshalText([]byte(o.Level)) != nil {
+		return nil, fmt.Errorf("log level %q: want debug, info, warn or error", o.Level)
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler
@@ -39,20 +38,6 @@ func NewLogger(w io.Writer, o LogOptions) (*slog.Logger, error) {
 		return nil, fmt.Errorf("log format %q: want json or text", o.Format)
 	}
 	return slog.New(contextHandler{handler}), nil
-}
-
-func parseLevel(s string) (slog.Level, error) {
-	switch strings.ToLower(s) {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "", "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
-	}
-	return 0, fmt.Errorf("log level %q: want debug, info, warn or error", s)
 }
 
 type scopeKey struct{}

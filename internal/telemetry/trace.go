@@ -65,31 +65,25 @@ func NewTracing(ctx context.Context, o TraceOptions) (*Tracing, error) {
 func newExporter(ctx context.Context, o TraceOptions) (*otlptrace.Exporter, error) {
 	switch o.Protocol {
 	case "", "grpc":
-		var options []otlptracegrpc.Option
-		switch {
-		case strings.Contains(o.Endpoint, "://"):
-			options = append(options, otlptracegrpc.WithEndpointURL(o.Endpoint))
-		case o.Endpoint != "":
-			options = append(options, otlptracegrpc.WithEndpoint(o.Endpoint))
-		}
-		if o.Insecure {
-			options = append(options, otlptracegrpc.WithInsecure())
-		}
-		return otlptracegrpc.New(ctx, options...)
+		return otlptracegrpc.New(ctx, where(o, otlptracegrpc.WithEndpointURL, otlptracegrpc.WithEndpoint, otlptracegrpc.WithInsecure)...)
 	case "http":
-		var options []otlptracehttp.Option
-		switch {
-		case strings.Contains(o.Endpoint, "://"):
-			options = append(options, otlptracehttp.WithEndpointURL(o.Endpoint))
-		case o.Endpoint != "":
-			options = append(options, otlptracehttp.WithEndpoint(o.Endpoint))
-		}
-		if o.Insecure {
-			options = append(options, otlptracehttp.WithInsecure())
-		}
-		return otlptracehttp.New(ctx, options...)
+		return otlptracehttp.New(ctx, where(o, otlptracehttp.WithEndpointURL, otlptracehttp.WithEndpoint, otlptracehttp.WithInsecure)...)
 	}
 	return nil, errors.New("protocol must be grpc or http")
+}
+
+// where is where spans go, as options of an exporter.
+func where[O any](o TraceOptions, url, endpoint func(string) O, insecure func() O) (options []O) {
+	switch {
+	case strings.Contains(o.Endpoint, "://"):
+		options = append(options, url(o.Endpoint))
+	case o.Endpoint != "":
+		options = append(options, endpoint(o.Endpoint))
+	}
+	if o.Insecure {
+		options = append(options, insecure())
+	}
+	return options
 }
 
 // Tracer returns a tracer named for its component.

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -50,9 +52,7 @@ type entry struct {
 
 // New makes an empty cache. Close ends its housekeeping.
 func New(o Options) (*Cache, error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -71,7 +71,13 @@ func New(o Options) (*Cache, error) {
 		return nil, fmt.Errorf("make the cache of %d bytes: %w", o.MaxBytes, err)
 	}
 	c := &Cache{largest: int(o.MaxBytes / largestShare), now: o.Now, store: store, versions: cache.NewVersions()}
-	c.register(o.Metrics)
+	auto := promauto.With(o.Metrics)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_cache_bytes", Help: "Memory that cached results take in this process.",
+	}, func() float64 { return float64(store.WeightedSize()) })
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_cache_entries", Help: "Cached results in this process.",
+	}, func() float64 { return float64(store.EstimatedSize()) })
 	return c, nil
 }
 
@@ -147,20 +153,6 @@ func (c *Cache) InvalidateTenants(_ context.Context, ids []tenant.ID) error {
 // Weight is what the entries take, in bytes. Those that were invalidated count
 // until they make room.
 func (c *Cache) Weight() uint64 { return c.store.WeightedSize() }
-
-func (c *Cache) register(registerer prometheus.Registerer) {
-	if registerer == nil {
-		return
-	}
-	registerer.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_cache_bytes", Help: "Memory that cached results take in this process.",
-		}, func() float64 { return float64(c.store.WeightedSize()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_cache_entries", Help: "Cached results in this process.",
-		}, func() float64 { return float64(c.store.EstimatedSize()) }),
-	)
-}
 
 // logger passes the store's messages on.
 type logger struct{ *slog.Logger }

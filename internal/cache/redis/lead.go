@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/cache"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 )
 
 // Times between two looks at a question that another process asks.
@@ -20,7 +21,7 @@ const (
 func (c *Cache) Lead(ctx context.Context, key cache.Key) (*cache.Value, cache.Ticket, func()) {
 	mine := c.name()
 	value, ticket, lock := c.look(ctx, key, mine, c.o.Timing.Lock.Milliseconds(), "take")
-	for every := firstLook; value == nil && lock == lockHeld && pause(ctx, every); every = min(2*every, lastLook) {
+	for every := firstLook; value == nil && lock == lockHeld && lifetime.Pause(ctx, every); every = min(2*every, lastLook) {
 		value, ticket, lock = c.look(ctx, key, mine, c.o.Timing.Lock.Milliseconds(), "look")
 	}
 	if lock != lockTaken {
@@ -56,16 +57,4 @@ func (c *Cache) lock(ctx context.Context, key, mine string, life time.Duration) 
 	return c.do(ctx, "lock", false, func(ctx context.Context) error {
 		return c.scripts.lock.Run(ctx, c.client, []string{key}, mine, life.Milliseconds()).Err()
 	})
-}
-
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

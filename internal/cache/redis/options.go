@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -85,9 +86,7 @@ func (o *Options) complete() {
 	if o.Timing.Grace <= 0 {
 		o.Timing.Grace = o.Timing.Lease
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 }
 
 // dialTimeout bounds a connection's start, which operations do not wait for.

@@ -61,8 +61,7 @@ func (b natsBucket) Update(ctx context.Context, key string, value []byte, revisi
 	ack, err := b.js.Publish(ctx, b.subject(key), value,
 		jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithExpectStream(b.stream()), jetstream.WithRetryAttempts(0))
 	if err != nil {
-		var refused *jetstream.APIError
-		if errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		if refused, ok := errors.AsType[*jetstream.APIError](err); ok && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 			refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 			err = fmt.Errorf("%w: %w", ErrRevision, err)
 		}

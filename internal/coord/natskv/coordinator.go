@@ -11,6 +11,7 @@
 package natskv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/coord"
 )
@@ -62,22 +64,17 @@ func New(o Options) *Coordinator {
 	if o.Clock == nil {
 		o.Clock = systemClock{time.Now()}
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	c := &Coordinator{
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	auto := promauto.With(o.Metrics)
+	return &Coordinator{
 		o: o, turns: coord.NewTurns(),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
+		failures: auto.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_coord_failures_total", Help: "Requests to the bucket of leases that failed.",
 		}),
-		holds: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		holds: auto.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "wavehouse_coord_held", Help: "Leases and memberships that this process holds.",
 		}, []string{"lease"}),
 	}
-	if o.Metrics != nil {
-		o.Metrics.MustRegister(c.failures, c.holds)
-	}
-	return c
 }
 
 // mine is a record of this process that no other equals.

@@ -95,8 +95,7 @@ func outcome(err error) string {
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return "conflict"
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		switch _, throttled := retry.DefaultThrottleErrorCodes[api.ErrorCode()]; {
 		case throttled:
 			return "throttled"

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 type metrics struct {
@@ -13,38 +14,25 @@ type metrics struct {
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
-	m := &metrics{
-		lapsed: prometheus.NewCounter(prometheus.CounterOpts{
+	s.table.Meter(reg, "everything about the DynamoDB table is as it should be, TTL included")
+	auto := promauto.With(reg)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "wavehouse_dedupe_clock_offset_seconds", Help: "How much later it is at DynamoDB than on this machine, where that is more than two seconds.",
+	}, func() float64 { return float64(s.clock.offset.Load()) / 1e9 })
+	return &metrics{
+		lapsed: auto.NewCounter(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_lapsed_claims_total", Help: "Reservations of ids that lapsed, the fate of their record unknown, and were reserved anew.",
 		}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_dynamodb_requests_total", Help: "Requests to DynamoDB, by operation and how they ended: ok, conflict (the condition did not hold), throttled, timeout, denied or error.",
 		}, []string{"operation", "outcome"}),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+		retries: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_dynamodb_retries_total", Help: "Attempts of requests to DynamoDB that failed and were made again, by how they ended, and items of a batch that it did not process.",
 		}, []string{"outcome"}),
-		units: prometheus.NewCounterVec(prometheus.CounterOpts{
+		units: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_dynamodb_units_total", Help: "Capacity units that DynamoDB counted, by kind: write or read. Claims that meet a condition that does not hold are not told of.",
 		}, []string{"kind"}),
 	}
-	if reg == nil {
-		return m
-	}
-	flag := func(name, help string, is func() bool) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
-			if is() {
-				return 1
-			}
-			return 0
-		})
-	}
-	reg.MustRegister(m.lapsed, m.requests, m.retries, m.units,
-		flag("wavehouse_dedupe_store_open", "1 while the store of seen ids is open.", s.table.Usable),
-		flag("wavehouse_dedupe_table_ok", "1 while everything about the DynamoDB table is as it should be, TTL included.", s.table.Right),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "wavehouse_dedupe_clock_offset_seconds", Help: "How much later it is at DynamoDB than on this machine, where that is more than two seconds.",
-		}, func() float64 { return float64(s.clock.offset.Load()) / 1e9 }))
-	return m
 }
 
 func (m *metrics) request(operation string, err error) {

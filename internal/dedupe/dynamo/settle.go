@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 )
 
 const (
@@ -106,11 +107,7 @@ func (s *Store) writeBatch(ctx context.Context, batch []types.WriteRequest) erro
 			return nil
 		}
 		s.metrics.retries.WithLabelValues("unprocessed").Add(float64(len(batch)))
-		timer := time.NewTimer(pause/2 + rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !lifetime.Pause(ctx, pause/2+rand.N(pause)) {
 			return left(context.Cause(ctx))
 		}
 	}

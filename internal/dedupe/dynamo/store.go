@@ -77,9 +77,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	if o.Now == nil {
 		s.clock.own = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.attempt = cmp.Or(o.attempt, defaultAttempt)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)

@@ -49,7 +49,7 @@ func (s *Store) judge(ctx context.Context) (v dedupe.Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	v.Advice = errors.Join(v.Advice, lifetime(ttl.TimeToLiveDescription))
+	v.Advice = errors.Join(v.Advice, ttlAdvice(ttl.TimeToLiveDescription))
 	return v, nil
 }
 
@@ -71,9 +71,9 @@ func shape(t *types.TableDescription) error {
 	return nil
 }
 
-// lifetime judges what DynamoDB removes. Without it nothing is forgotten wrongly:
+// ttlAdvice judges what DynamoDB removes. Without it nothing is forgotten wrongly:
 // what is over counts as absent, and is paid for for ever.
-func lifetime(d *types.TimeToLiveDescription) error {
+func ttlAdvice(d *types.TimeToLiveDescription) error {
 	switch {
 	case d == nil, d.TimeToLiveStatus == types.TimeToLiveStatusDisabled, d.TimeToLiveStatus == types.TimeToLiveStatusDisabling:
 		return fmt.Errorf("TTL is off: switch it on for the attribute %s, or ids are kept for ever", attrEnd)

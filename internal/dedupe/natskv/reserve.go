@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/dedupe"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 )
 
 const (
@@ -96,7 +97,7 @@ func (s *Store) reserve(ctx context.Context, o dedupe.Owner, token []byte, key s
 			}
 			continue
 		}
-		if !s.again(ctx, pause) {
+		if !again(ctx, pause) {
 			return dedupe.Reservation{}, failure
 		}
 	}
@@ -115,16 +116,6 @@ func (s *Store) taken(key string, e entry) dedupe.Reservation {
 }
 
 // again waits before a request is repeated; false once there were enough.
-func (s *Store) again(ctx context.Context, pause time.Duration) bool {
-	if pause >= maxPause {
-		return false
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+func again(ctx context.Context, pause time.Duration) bool {
+	return pause < maxPause && lifetime.Pause(ctx, pause)
 }

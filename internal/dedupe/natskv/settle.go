@@ -53,7 +53,7 @@ func (s *Store) commit(ctx context.Context, o dedupe.Owner, token []byte, key st
 		if _, err = s.write(ctx, "commit", key, message(kindCommitted, token, value), revision, retention); err == nil {
 			return true, nil
 		}
-		if known = false; !s.again(ctx, pause) {
+		if known = false; !again(ctx, pause) {
 			return false, err
 		}
 	}
@@ -87,7 +87,7 @@ func (s *Store) release(ctx context.Context, o dedupe.Owner, key string) error {
 		if err == nil {
 			return nil
 		}
-		if known = false; !s.again(ctx, pause) {
+		if known = false; !again(ctx, pause) {
 			return err
 		}
 	}

@@ -65,9 +65,7 @@ func New(nc *nats.Conn, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the store of seen ids in NATS: %w", err)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	s := &Store{o: o, js: js, held: newHeld(), waited: memo.New[string, time.Time](maxWaited)}

@@ -3,6 +3,7 @@
 package pebble
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -48,9 +49,7 @@ type Options struct {
 const maxGivenUp = 8
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -212,10 +212,9 @@ func await(t *testing.T, c <-chan struct{}) {
 	}
 }
 
-func flush(t *testing.T, s *Subject) {
-	b := s.Buses[0]
-	var e ear
-	entered, release := make(chan struct{}, 1), make(chan struct{})
+// listenSlowly hears what comes first once it is released.
+func listenSlowly(b notice.Bus) (e *ear, entered, release chan struct{}) {
+	e, entered, release = &ear{}, make(chan struct{}, 1), make(chan struct{})
 	b.Listen(func(all []notice.Notice) {
 		select {
 		case entered <- struct{}{}:
@@ -224,6 +223,12 @@ func flush(t *testing.T, s *Subject) {
 		}
 		e.hear(all)
 	})
+	return e, entered, release
+}
+
+func flush(t *testing.T, s *Subject) {
+	b := s.Buses[0]
+	e, entered, release := listenSlowly(b)
 	start(t, s)
 	require.NoError(t, b.Flush(t.Context()), "there is nothing to wait for")
 	b.Tell(written(1))
@@ -251,16 +256,7 @@ func early(t *testing.T, s *Subject) {
 // missed something, where it missed it.
 func slow(t *testing.T, s *Subject) {
 	b := s.Buses[0]
-	var e ear
-	entered, release := make(chan struct{}, 1), make(chan struct{})
-	b.Listen(func(all []notice.Notice) {
-		select {
-		case entered <- struct{}{}:
-			<-release
-		default:
-		}
-		e.hear(all)
-	})
+	e, entered, release := listenSlowly(b)
 	start(t, s)
 	large := written(0)
 	large.Parked = []notice.ParkedRow{{Message: strings.Repeat("m", 1<<20)}}

@@ -4,6 +4,7 @@
 package lineage
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -65,9 +66,7 @@ type Lineage struct {
 
 // New makes a Lineage that knows nothing yet.
 func New(o Options) *Lineage {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -37,8 +37,7 @@ func (s *Statement) Verify(ctx context.Context, pool *clickhouse.Pool, request c
 // unseen is a *Denied when the statement names what its caller may not see, or
 // reads it in a way that a part of a table cannot be read.
 func unseen(err error) error {
-	var said *clickhouse.Error
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*clickhouse.Error](err); ok {
 		switch said.Code {
 		case 1, 10, 16, 47, 60, 141, 181, 182:
 			return denied("%s", said.Message)
