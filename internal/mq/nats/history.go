@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -62,15 +64,13 @@ func (b *Broker) Replay(ctx context.Context, t mq.Topic, from, until mq.Position
 	}
 	defer done()
 	p, _ := b.of(t)
-	// What came while other shards were counted lies under another.
-	subject := jetstream.Subject(b.o.Names.AnyShardPrefix(p.n), t)
-	if err := p.replay(ctx, subject, from, until, handle); err != nil {
+	if err := p.replay(ctx, t, from, until, handle); err != nil {
 		return fmt.Errorf("replay table %q of tenant %s: %w", t.Table, t.Tenant, err)
 	}
 	return nil
 }
 
-func (p *partition) replay(ctx context.Context, subject string, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
+func (p *partition) replay(ctx context.Context, t mq.Topic, from, until mq.Position, handle func(mq.Chunk, mq.Position) error) error {
 	of, after := mq.SplitPosition(from)
 	untilOf, to := mq.SplitPosition(until)
 	epoch := p.epoch.Load()
@@ -91,12 +91,33 @@ func (p *partition) replay(ctx context.Context, subject string, from, until mq.P
 	if gap := p.gapAt(after+1, kept); gap != nil {
 		return gap
 	}
-	last, err := p.lastOf(ctx, subject)
+	subjects, err := p.subjects(ctx, t, to)
 	if err != nil {
 		return err
 	}
-	r := &replay{p: p, subject: subject, next: after + 1, to: to, last: min(last, to), handle: handle}
+	r := &replay{p: p, subjects: subjects, next: after + 1, to: to, handle: handle}
+	for _, subject := range subjects {
+		last, err := p.lastOf(ctx, subject)
+		if err != nil {
+			return err
+		}
+		r.last = max(r.last, min(last, to))
+	}
 	return r.run(ctx)
+}
+
+// subjects are those of a topic in a history that has the sequence to. What came while
+// other shards were counted lies under another. A reader asks for each by its name: for
+// a pattern the server would look at every message of a history of many tables.
+func (p *partition) subjects(ctx context.Context, t mq.Topic, to uint64) ([]string, error) {
+	info, err := jetstream.Info(ctx, p.b.js, p.history, natsjs.WithSubjectFilter(jetstream.Subject(p.b.o.Names.AnyShardPrefix(p.n), t)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", mq.ErrUnavailable, err)
+	}
+	if info.State.LastSeq < to { // its leader is another than the one that had it
+		return nil, fmt.Errorf("%w: stream %s is %d behind", mq.ErrUnavailable, p.history, to-info.State.LastSeq)
+	}
+	return slices.Sorted(maps.Keys(info.State.Subjects)), nil
 }
 
 // gapAt says whether what begins at next is no longer whole.
@@ -138,11 +159,11 @@ func (p *partition) lastOf(ctx context.Context, subject string) (uint64, error) 
 	return 0, fmt.Errorf("%w: read stream %s: %w", mq.ErrUnavailable, p.history, got.Error)
 }
 
-// replay reads one subject of a history up to a sequence that it is known to
-// hold, so that it never ends early.
+// replay reads subjects of a history up to a sequence that it is known to hold, so
+// that it never ends early.
 type replay struct {
-	p       *partition
-	subject string
+	p        *partition
+	subjects []string
 	// next is where to go on, last the newest message to show.
 	next, to, last uint64
 	handle         func(mq.Chunk, mq.Position) error
@@ -205,10 +226,14 @@ func (r *replay) show(ctx context.Context, msgs []natsjs.Msg) error {
 // is not what was expected.
 func (r *replay) read(ctx context.Context) (msgs []natsjs.Msg, err error) {
 	if r.consumer == nil {
-		if r.consumer, err = r.p.b.js.CreateConsumer(ctx, r.p.history, natsjs.ConsumerConfig{
-			DeliverPolicy: natsjs.DeliverByStartSequencePolicy, OptStartSeq: r.next, FilterSubject: r.subject,
+		config := natsjs.ConsumerConfig{
+			DeliverPolicy: natsjs.DeliverByStartSequencePolicy, OptStartSeq: r.next, FilterSubjects: r.subjects,
 			AckPolicy: natsjs.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: replayExpiry,
-		}); err != nil {
+		}
+		if len(r.subjects) == 1 {
+			config.FilterSubject, config.FilterSubjects = r.subjects[0], nil
+		}
+		if r.consumer, err = r.p.b.js.CreateConsumer(ctx, r.p.history, config); err != nil {
 			return nil, err
 		}
 		r.delivered = 0
