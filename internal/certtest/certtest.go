@@ -17,8 +17,8 @@ import (
 )
 
 // Files are the certificates of a CA, a server on 127.0.0.1 and a client, and their
-// keys, as PEM files. They hold for an hour.
-type Files struct{ CA, ServerCert, ServerKey, ClientCert, ClientKey string }
+// keys, as PEM files. They hold for an hour, but for another one of the server.
+type Files struct{ CA, ServerCert, ServerKey, ClientCert, ClientKey, ExpiredCert, ExpiredKey string }
 
 // Issue makes them under a CA of their own.
 func Issue(t testing.TB) Files {
@@ -30,8 +30,9 @@ func Issue(t testing.TB) Files {
 	i.key = i.newKey()
 	var f Files
 	f.CA, _ = i.sign("ca", i.ca, i.key)
-	f.ServerCert, f.ServerKey = i.leaf("server", x509.ExtKeyUsageServerAuth)
-	f.ClientCert, f.ClientKey = i.leaf("client", x509.ExtKeyUsageClientAuth)
+	f.ServerCert, f.ServerKey = i.leaf("server", x509.ExtKeyUsageServerAuth, time.Hour)
+	f.ClientCert, f.ClientKey = i.leaf("client", x509.ExtKeyUsageClientAuth, time.Hour)
+	f.ExpiredCert, f.ExpiredKey = i.leaf("expired", x509.ExtKeyUsageServerAuth, -time.Hour)
 	return f
 }
 
@@ -42,9 +43,9 @@ type issuer struct {
 	key *ecdsa.PrivateKey
 }
 
-func (i issuer) leaf(name string, use x509.ExtKeyUsage) (certFile, keyFile string) {
+func (i issuer) leaf(name string, use x509.ExtKeyUsage, life time.Duration) (certFile, keyFile string) {
 	return i.sign(name, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(life),
 		ExtKeyUsage: []x509.ExtKeyUsage{use}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}, i.newKey())
 }

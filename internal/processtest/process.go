@@ -99,6 +99,9 @@ func (p *Process) Freeze() { p.signal(syscall.SIGSTOP) }
 // Thaw has a frozen one go on.
 func (p *Process) Thaw() { p.signal(syscall.SIGCONT) }
 
+// Reload has it read its configuration again.
+func (p *Process) Reload() { p.signal(syscall.SIGHUP) }
+
 func (p *Process) signal(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

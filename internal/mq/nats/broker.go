@@ -139,7 +139,11 @@ func (b *Broker) release() {
 // Full implements mq.Broker. Whether a partition is full is known to the cluster.
 func (b *Broker) Full() error {
 	if !b.pub.IsConnected() {
-		return fmt.Errorf("%w: there is no connection to the NATS cluster", mq.ErrUnavailable)
+		err := fmt.Errorf("%w: there is no connection to the NATS cluster", mq.ErrUnavailable)
+		if last := b.o.Link.Advised(b.pub.LastError()); last != nil {
+			err = fmt.Errorf("%w: %w", err, last)
+		}
+		return err
 	}
 	for _, p := range b.parts {
 		for s := range b.o.Shards {

@@ -34,11 +34,30 @@ func (n *Node) config() string {
 		n.Name, n.Addr(), filepath.Join(n.Dir, "store"), n.clustered, n.extra)
 }
 
+// configure writes what the server reads.
+func (n *Node) configure() (file string, err error) {
+	file = filepath.Join(n.Dir, "server.conf")
+	if err := os.WriteFile(file, []byte(n.config()), 0o600); err != nil {
+		return "", fmt.Errorf("configure nats-server: %w", err)
+	}
+	return file, nil
+}
+
+// Reconfigure has the running server take another Options.Config.
+func (n *Node) Reconfigure(t testing.TB, config string) {
+	t.Helper()
+	n.extra = config
+	if _, err := n.configure(); err != nil {
+		t.Fatal(err)
+	}
+	n.Reload()
+}
+
 // start runs the server until it takes connections.
 func (n *Node) start() error {
-	file := filepath.Join(n.Dir, "server.conf")
-	if err := os.WriteFile(file, []byte(n.config()), 0o600); err != nil {
-		return fmt.Errorf("configure nats-server: %w", err)
+	file, err := n.configure()
+	if err != nil {
+		return err
 	}
 	n.Answers = func() bool {
 		c, err := net.DialTimeout("tcp", n.Addr(), time.Second)

@@ -3,6 +3,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,6 +38,9 @@ type Options struct {
 	TLS       TLS
 	// Timeout bounds one attempt to connect; 0 is 5 s.
 	Timeout time.Duration
+
+	// resubscribe is 5 s but in tests.
+	resubscribe time.Duration
 }
 
 // TLS is used where something of it is set, or a URL says so.
@@ -63,6 +68,9 @@ const (
 	defaultTimeout = 5 * time.Second
 	reconnectWait  = 100 * time.Millisecond
 	dialPause      = 500 * time.Millisecond
+	// resubscribe is when a connection is made anew whose server refused a
+	// subscription: it forgot it, and the user may have the permission by then.
+	resubscribe = 5 * time.Second
 )
 
 // Dial connects, and tries again until ctx ends. The error then wraps
@@ -79,10 +87,7 @@ func Dial(ctx context.Context, o Options, name string, log *slog.Logger, h Handl
 		if err == nil {
 			return nc, nil
 		}
-		err = o.redact(err)
-		if errors.Is(err, nats.ErrAuthorization) {
-			err = fmt.Errorf("%w: the servers do not take %s", err, o.who())
-		}
+		err = o.Advised(err)
 		if err.Error() != told {
 			told = err.Error()
 			log.Warn("NATS cannot be reached yet", "urls", o.where(), "error", err)
@@ -100,6 +105,7 @@ func (o Options) options(name string, log *slog.Logger, h Handlers) ([]nats.Opti
 	if timeout <= 0 {
 		timeout = defaultTimeout
 	}
+	said, again := &voice{log: log, name: name}, &atomic.Bool{}
 	opts := []nats.Option{
 		nats.Name(name), nats.Timeout(timeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait), nats.PingInterval(10 * time.Second), nats.MaxPingsOutstanding(2),
@@ -108,12 +114,18 @@ func (o Options) options(name string, log *slog.Logger, h Handlers) ([]nats.Opti
 		// A publish without a connection fails at once instead of waiting in
 		// a buffer where its outcome would be unknown.
 		nats.ReconnectBufSize(-1),
-		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 			subject := ""
 			if sub != nil {
 				subject = sub.Subject
 			}
-			log.Warn("NATS connection", "name", name, "subject", subject, "error", o.redact(err))
+			said.say(subject, o.Advised(err))
+			if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription") && again.CompareAndSwap(false, true) {
+				time.AfterFunc(cmp.Or(o.resubscribe, resubscribe), func() {
+					again.Store(false)
+					_ = nc.ForceReconnect() // one that is closed stays so
+				})
+			}
 		}),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			log.Info("NATS connection is lost", "name", name, "error", o.redact(err))
