@@ -195,11 +195,14 @@ func member(dataDir string) (string, error) {
 // answered.
 func (b *backends) advice() []string {
 	var all []string
-	if c, ok := b.cache.(interface{ Status() error }); ok {
-		if err := c.Status(); err != nil {
-			all = append(all, "cache: "+err.Error())
+	for name, of := range map[string]any{"queue": b.queue, "cache": b.cache, "notices": b.notices} {
+		if s, ok := of.(interface{ Status() error }); ok {
+			if err := s.Status(); err != nil {
+				all = append(all, name+": "+err.Error())
+			}
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 

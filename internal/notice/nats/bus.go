@@ -1,8 +1,8 @@
 // Package nats carries notices between processes over core NATS messages. Such a
 // message may get lost, which is found out: each process counts what it tells and
 // gives a sign of life every two seconds, with the count. What is missing, a process
-// that falls silent and a connection that was lost are a Lost to everyone who
-// listens here.
+// that falls silent, a connection that was lost and signs of life that do not come
+// back to this process are a Lost to everyone who listens here.
 package nats
 
 import (
@@ -58,6 +58,8 @@ type Bus struct {
 	weight   int
 	told     uint64
 	others   others
+	// unheard counts beats since something of this process came back to it.
+	unheard int
 }
 
 var _ notice.Bus = (*Bus)(nil)
@@ -220,10 +222,30 @@ func (b *Bus) send(bye bool) {
 func (b *Bus) beat() {
 	b.mu.Lock()
 	silent := b.others.beat()
+	b.unheard++
+	unheard := b.unheard
 	b.mu.Unlock()
-	if silent || b.o.Conn.Status() != nats.CONNECTED {
+	connected := b.o.Conn.Status() == nats.CONNECTED
+	deaf := b.listened && unheard > silence
+	if silent || deaf || !connected {
 		b.here.Tell(notice.Lost{})
 	}
+	if deaf && connected && unheard == silence+1 {
+		b.o.Logger.Error("processes do not hear of each other's writes", "error", b.Status())
+	}
+}
+
+// Status says what is wrong while the cluster does not bring back what this process
+// tells: then others do not hear it, or it does not hear them.
+func (b *Bus) Status() error {
+	b.mu.Lock()
+	deaf := b.listened && b.unheard > silence
+	b.mu.Unlock()
+	if !deaf || b.o.Conn.Status() != nats.CONNECTED { // which is told elsewhere
+		return nil
+	}
+	return fmt.Errorf("what this process tells on %stold does not come back to it: the NATS user may lack the permission to publish or to subscribe to %s> (wavehouse mq permissions prints all of them)",
+		b.o.Prefix, b.o.Prefix)
 }
 
 // receive takes what another process tells.
@@ -234,16 +256,19 @@ func (b *Bus) receive(in *nats.Msg) {
 		b.here.Tell(notice.Lost{})
 		return
 	}
-	if m.From == b.name {
-		return
-	}
 	b.mu.Lock()
-	missing := b.others.heard(&m)
+	own := m.From == b.name
+	missing := false
+	if own {
+		b.unheard = 0
+	} else {
+		missing = b.others.heard(&m)
+	}
 	b.mu.Unlock()
 	if missing {
 		b.here.Tell(notice.Lost{})
 	}
-	if n := m.notice(); n != nil {
+	if n := m.notice(); n != nil && !own {
 		b.here.Tell(n)
 	}
 }
