@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -96,7 +98,8 @@ func (c *cable) hangUp() {
 }
 
 // A process that is cut off from NATS keeps running, and learns of nothing: its shards
-// are another's, and when it is back it has some again. No row is lost or stored twice.
+// are another's and it refuses inserts, and when it is back it has some again and takes
+// rows. No row is lost or stored twice.
 func TestAProcessThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := start(t, 1, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})
@@ -104,18 +107,27 @@ func TestAProcessThatIsCutOff(t *testing.T) {
 	api := s.process("api", "api")
 	api.AwaitReady(t)
 	line := lay(t, strings.TrimPrefix(s.nats.URLs()[0], "nats://"))
-	s.processBy("nats://"+line.listener.Addr().String(), "cut", "ingest")
+	cut := s.processBy("nats://"+line.listener.Addr().String(), "cut", "api,ingest")
 	s.process("other", "ingest")
 	load := harness.StartLoad(func() string { return api.URL }, "load", 3)
 	s.awaitShards(api, "cut", "other")
 	under(t, load, "the start")
 
 	line.setCut(true)
+	refused := cut.Ingest(t, "load", `{"id":"refused"}`)
+	assert.Equal(t, http.StatusServiceUnavailable, refused.Status, refused.Body)
+	assert.Contains(t, refused.Body, `"queue.`)
 	s.awaitShards(api, "other")
 	under(t, load, "the cut")
 	line.setCut(false)
 	line.hangUp()
 	s.awaitShards(api, "cut", "other")
+	harness.Eventually(t, patience, func() error {
+		if a := cut.Ingest(t, "load", `{"id":"taken"}`); a.Status != http.StatusOK {
+			return fmt.Errorf("%d %s", a.Status, a.Body)
+		}
+		return nil
+	})
 	under(t, load, "the mending")
 	load.Stop()
 	assert.Zero(t, load.Account(t, s.clickhouse, patience))

@@ -1,11 +1,16 @@
 package cluster
 
 import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -48,12 +53,21 @@ func TestRowsOutliveProcessesAndServers(t *testing.T) {
 	under(t, load, "the start")
 	s.awaitShards(api[0], "writer-0", "writer-1")
 
-	writers[0].Kill()
+	killed, other := s.ownerOf("load", api[0], writers)
+	killed.Kill()
+	since := time.Now()
+	waited := make(chan harness.Answer, 1)
+	go func() {
+		a, _ := api[1].TryDo(http.MethodPost, "/v1/ingest?wait=inserted&timeout=60s&table=load", `{"id":"waited"}`, "Content-Type", "application/json")
+		waited <- a
+	}()
 	under(t, load, "kill -9 of a writer")
-	killed := time.Now()
-	s.awaitShards(api[0], "writer-1")
-	t.Logf("the shards of a killed process were another's after %s", time.Since(killed).Round(time.Second))
-	writers[0].Start(t)
+	s.awaitShards(api[0], other)
+	t.Logf("the shards of a killed process were another's after %s", time.Since(since).Round(time.Second))
+	a := <-waited
+	assert.Equal(t, http.StatusAccepted, a.Status, "what the killed process made of it is not known: %s", a.Body)
+	assert.Contains(t, a.Body, `"inserted":false`)
+	killed.Start(t)
 	s.awaitShards(api[0], "writer-0", "writer-1")
 	under(t, load, "a writer that comes back")
 
@@ -87,4 +101,37 @@ func TestRowsOutliveProcessesAndServers(t *testing.T) {
 	assert.Zero(t, load.Account(t, s.clickhouse, 2*patience), "no row twice in a table with a deduplication window")
 	t.Logf("%d rows, answers %v", load.Answered(), load.Statuses())
 	s.awaitShards(api[1], "writer-0", "writer-1")
+}
+
+// ownerOf is whoever of two writers has the shard of a table that has rows, and the
+// other's name.
+func (s *service) ownerOf(table string, p *harness.Server, writers []*harness.Server) (owner *harness.Server, other string) {
+	s.t.Helper()
+	names := []string{"writer-0", "writer-1"}
+	harness.Eventually(s.t, patience, func() error {
+		for n := range s.plan.Partitions {
+			history, err := s.nats.JetStream(s.t).Stream(s.t.Context(), s.plan.History(n))
+			if err != nil {
+				return err
+			}
+			info, err := history.Info(s.t.Context(), jetstream.WithSubjectFilter(">"))
+			if err != nil {
+				return err
+			}
+			for subject := range info.State.Subjects {
+				place := strings.Split(subject, ".") // wh.ingest.<p>.<s>.<tenant>.<table>
+				if place[len(place)-1] != table {
+					continue
+				}
+				for _, m := range fleetOf(s.t, p).Processes {
+					if i := slices.Index(names, m.Instance); i >= 0 && slices.Contains(m.Shards, place[2]+"."+place[3]) {
+						owner, other = writers[i], names[1-i]
+						return nil
+					}
+				}
+			}
+		}
+		return fmt.Errorf("nobody has the shard of table %s", table)
+	})
+	return owner, other
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -390,6 +391,33 @@ func TestWhatIsWrongIsNamedAtOnce(t *testing.T) {
 	require.ErrorAs(t, err, &wrong)
 	for _, want := range []string{o.Names.Ingest(0) + " " + o.Names.Shard(1), o.Names.DeadLetters(), "num_replicas"} {
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// What the operator changes while the service runs is named, also where the server says
+// nothing of it, and no more once it is as before.
+func TestWhatChangesIsNamedAndHeals(t *testing.T) {
+	c := natstest.Start(t, natstest.Options{})
+	js := c.JetStream(t)
+	o := made(t, js, c, 15*time.Second, 1)
+	o.watchEvery, o.drainEvery = 50*time.Millisecond, 50*time.Millisecond
+	b := open(t, o)
+	plan := planned(o.Names.Prefix)
+	for what, change := range map[string]func(*topology.Topology){
+		"filter is": func(w *topology.Topology) {
+			f := &w.Partitions[1].Shards[2].FilterSubject
+			*f = strings.TrimSuffix(*f, ">") + "birch.>"
+		},
+		"max_deliver is 5":     func(w *topology.Topology) { w.Partitions[0].Shards[1].MaxDeliver = 5 },
+		"max_age is 1h0m0s":    func(w *topology.Topology) { w.Partitions[0].Stream.MaxAge = time.Hour },
+		"max_msg_size is 4096": func(w *topology.Topology) { w.DeadLetters.MaxMsgSize = 4096 },
+	} {
+		now := topology.Of(plan)
+		change(&now)
+		require.NoError(t, topology.Apply(t.Context(), js, now))
+		require.Eventually(t, func() bool { err := b.Status(); return err != nil && strings.Contains(err.Error(), what) }, time.Minute, 5*time.Millisecond, what)
+		require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
+		require.Eventually(t, func() bool { return b.Status() == nil }, time.Minute, 5*time.Millisecond, "%s: %v", what, b.Status())
 	}
 }
 

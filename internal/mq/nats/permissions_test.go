@@ -49,10 +49,16 @@ func serving(t *testing.T, may topology.Permissions) (*natstest.Cluster, link.Op
 func TestAMissingPermissionIsNamed(t *testing.T) {
 	plan := planned("t1")
 	lacks := []string{"t1.ingest.>", "$JS.API.CONSUMER.MSG.NEXT.T1_INGEST_0.*", "$JS.API.CONSUMER.UNPIN.T1_INGEST_0.*", "t1.dlq.>"}
+	refused := []string{
+		"t1.notice.>", "$KV.t1.>", "$JS.ACK.T1_INGEST_0.>", "$JS.API.CONSUMER.CREATE.T1_HISTORY_0.>",
+		"$JS.API.CONSUMER.DELETE.T1_HISTORY_0.*", "$JS.API.CONSUMER.MSG.NEXT.T1_HISTORY_0.*",
+	}
+	unheard := []string{"t1.notice.>", "$JS.EVENT.ADVISORY.STREAM.DELETED.>"}
 	may := topology.PermissionsOf(topology.Of(plan))
 	all := len(may.Publish)
-	may.Publish = slices.DeleteFunc(may.Publish, func(s string) bool { return slices.Contains(lacks, s) })
-	require.Len(t, may.Publish, all-len(lacks))
+	may.Publish = slices.DeleteFunc(may.Publish, func(s string) bool { return slices.Contains(lacks, s) || slices.Contains(refused, s) })
+	require.Len(t, may.Publish, all-len(lacks)-len(refused))
+	may.Subscribe = slices.DeleteFunc(may.Subscribe, func(s string) bool { return slices.Contains(unheard, s) })
 	c, user := serving(t, may)
 	js := c.JetStream(t, operator())
 	require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
@@ -66,7 +72,11 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 	for _, lack := range lacks {
 		require.ErrorContains(t, err, "the user may lack the permission for "+strings.TrimRight(lack, ">*"))
 	}
+	for _, lack := range append(refused, unheard...) {
+		require.ErrorContains(t, err, "the user lacks the permission for "+strings.TrimRight(lack, ">*"))
+	}
 	require.NotContains(t, err.Error(), "permission for $JS.API.CONSUMER.UNPIN.T1_INGEST_1")
+	require.NotContains(t, err.Error(), "permission for $JS.EVENT.ADVISORY.CONSUMER.DELETED")
 	for p := range plan.Partitions {
 		s, err := js.Stream(t.Context(), plan.Ingest(p))
 		require.NoError(t, err)

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type watch struct {
 	// ok is whether the last one found all that is required; told is what it
 	// found, so that the log says it once, and passing what may heal of it.
 	ok      atomic.Bool
+	missing atomic.Pointer[error] // what is required and was not found
 	told    []string
 	passing map[string]bool
 	// ackWait and window are the shortest of the cluster, in nanoseconds.
@@ -107,7 +109,9 @@ func (w *watch) verify(ctx context.Context) (*topology.Report, error) {
 			w.b.adopt(p, epochOf(seen.Created, n))
 		}
 	}
-	w.ok.Store(report.Err() == nil)
+	missing := report.Err()
+	w.missing.Store(&missing)
+	w.ok.Store(missing == nil)
 	if report.AckWait > 0 {
 		w.ackWait.Store(int64(report.AckWait))
 	}
@@ -174,9 +178,23 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
+// Status lists what the cluster lacks that is required, nil for nothing.
+func (b *Broker) Status() error {
+	if b.watch.ok.Load() {
+		return nil
+	}
+	if missing := b.watch.missing.Load(); missing != nil && *missing != nil {
+		return *missing
+	}
+	return errors.New("something of the NATS cluster is gone, and is being looked for")
+}
+
 // every is the time until the next verification. Shards that are left over are let
-// go of by the one that finds them drained.
+// go of by the one that finds them drained, and what was missing is found.
 func (w *watch) every() time.Duration {
+	if !w.ok.Load() {
+		return min(w.b.o.drainEvery, w.b.o.verifyEvery)
+	}
 	for _, p := range w.b.parts {
 		if len(p.left()) > 0 {
 			return min(w.b.o.drainEvery, w.b.o.verifyEvery)
@@ -225,9 +243,11 @@ func (w *watch) gone(p *partition, shard int) {
 	w.soon()
 }
 
-// follow looks how far behind each history is.
+// follow looks how far behind each history is, and whether the operator changed
+// something, of which the server says nothing.
 func (w *watch) follow(ctx context.Context) {
 	marks := make([]mark, len(w.b.parts))
+	seen := ""
 	for ctx.Err() == nil {
 		for n, p := range w.b.parts {
 			_, is, err := p.state(ctx)
@@ -236,6 +256,12 @@ func (w *watch) follow(ctx context.Context) {
 				p.behind.Store(int64(marks[n].behind(is.LastSeq, kept.LastSeq, time.Now())))
 			}
 		}
+		if now, err := topology.Outline(ctx, w.b.js, w.want); err == nil {
+			if now != seen {
+				w.soon()
+			}
+			seen = now
+		} // else the connection is away, and what comes back is verified
 		pause(ctx, w.b.o.watchEvery)
 	}
 }

@@ -2,6 +2,8 @@ package topology
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,6 +27,67 @@ type probe struct {
 	subject, where, what string
 	expect               string // of a publish: the stream
 	body                 string
+}
+
+// refusals finds what the server tells a user that he may not: it says so before it
+// answers a ping. What is published carries a name that nobody has, so that nothing
+// takes it.
+func (w Wanted) refusals(ctx context.Context, js jetstream.JetStream, r *Report) error {
+	nc, name := js.Conn(), nobody+"-"+rand.Text()
+	try := func(where, what, prefix string, do func(subject string) error) error {
+		subject := prefix + name
+		if err := do(subject); err != nil {
+			return fmt.Errorf("probe permissions: %w", err)
+		}
+		if err := nc.FlushTimeout(probeFor); err != nil {
+			return fmt.Errorf("probe permissions: %w", err)
+		}
+		if last := nc.LastError(); errors.Is(last, nats.ErrPermissionViolation) && strings.Contains(last.Error(), strconv.Quote(subject)) {
+			r.Findings = append(r.Findings, Finding{Where: where, Required: true,
+				What: what + " is refused: the user lacks the permission for " + prefix + "> (wavehouse mq permissions prints all of them)"})
+		}
+		return nil
+	}
+	publish := func(subject string) error {
+		return nc.PublishMsg(&nats.Msg{Subject: subject, Data: []byte("{"), Header: nats.Header{nats.ExpectedStreamHdr: {nobody}}})
+	}
+	subscribe := func(subject string) error {
+		s, err := nc.SubscribeSync(subject)
+		if err == nil {
+			defer func() { _ = s.Unsubscribe() }() // one that is refused is no more
+			err = nc.FlushTimeout(probeFor)
+		}
+		return err
+	}
+	type probe struct {
+		where, what, prefix string
+		do                  func(string) error
+	}
+	all := []probe{
+		{"notices", "publishing them", w.Notices(), publish}, {"notices", "subscribing to them", w.Notices(), subscribe},
+		{"advisories", "subscribing to them", "$JS.EVENT.ADVISORY.CONSUMER.DELETED.", subscribe},
+		{"advisories", "subscribing to them", "$JS.EVENT.ADVISORY.STREAM.DELETED.", subscribe},
+	}
+	if w.Bucket != "" {
+		all = append(all, probe{w.BucketStream(), "writing to it", "$KV." + w.Bucket + ".", publish})
+	}
+	for p := range w.Partitions {
+		h := w.History(p)
+		all = append(all,
+			probe{w.Ingest(p), "acknowledging", "$JS.ACK." + w.Ingest(p) + "." + w.Shard(0) + ".", publish},
+			probe{h, "making a reader of it", "$JS.API.CONSUMER.CREATE." + h + ".", publish},
+			probe{h, "deleting a reader of it", "$JS.API.CONSUMER.DELETE." + h + ".", publish},
+			probe{h, "pulling from it", "$JS.API.CONSUMER.MSG.NEXT." + h + ".", publish})
+	}
+	for _, p := range all {
+		if ctx.Err() != nil {
+			return fmt.Errorf("probe permissions: %w", ctx.Err())
+		}
+		if err := try(p.where, p.what, p.prefix, p.do); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // probes lists what is asked of a partition that is there.

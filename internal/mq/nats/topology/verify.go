@@ -63,7 +63,7 @@ func Verify(ctx context.Context, js jetstream.JetStream, w Wanted) (*Report, err
 	if err != nil {
 		return nil, err
 	}
-	for _, ask := range []func(context.Context, jetstream.JetStream, *Report) error{w.leftOver, w.bucket} {
+	for _, ask := range []func(context.Context, jetstream.JetStream, *Report) error{w.leftOver, w.bucket, w.refusals} {
 		if err := ask(ctx, js, r); err != nil {
 			return nil, err
 		}
