@@ -31,11 +31,11 @@ func TestAFullQueueOfATenantThatLeaves(t *testing.T) {
 	stream, other := s.listen("pages", "", from("acme")...), s.listen("pages", "", from("birch")...)
 	proxy.Refuse()
 	answered := s.fill("acme")
-	s.removeFolder("acme")
-	require.Equal(t, http.StatusOK, s.reload().status)
 	for range answered {
 		require.True(t, stream.event().IsRow())
 	}
+	s.removeFolder("acme")
+	require.Equal(t, http.StatusOK, s.reload().status)
 	assert.Equal(t, "tenant_removed", stream.event().EndReason())
 	_, err := stream.NextEvent()
 	require.Error(t, err)
