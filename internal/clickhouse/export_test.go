@@ -8,3 +8,6 @@ func InAll(open int) int { return connections(open) }
 
 // Secured identifies the TLS settings of a pool.
 func (p *Pools) Secured() int { return len(p.files.now) }
+
+// MaxOpenConns is how many statements the pool runs at once.
+func (p *Pool) MaxOpenConns() int { return p.core.size.open }

@@ -47,9 +47,6 @@ func (p *Pool) Database() string { return p.config.Database }
 // QueryTimeout is the tenant's bound on one statement; zero is none.
 func (p *Pool) QueryTimeout() time.Duration { return p.config.QueryTimeout }
 
-// MaxOpenConns is how many statements the pool runs at once.
-func (p *Pool) MaxOpenConns() int { return p.core.size.open }
-
 func (p *Pool) observe(kind string, started time.Time, err error) {
 	p.metrics.observe(kind, time.Since(started), err)
 }

@@ -67,13 +67,6 @@ func (g *Guard) run(ctx context.Context, force bool, op func(context.Context) er
 	return err
 }
 
-// Tripped reports whether calls are refused unasked.
-func (g *Guard) Tripped() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.failures >= tripAfter
-}
-
 func (g *Guard) enter(force bool) (probing bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -21,10 +21,10 @@ func TestAStoreThatFailsAgainAndAgainIsLeftAloneAndTriedAgain(t *testing.T) {
 	}
 	require.NoError(t, g.Do(t.Context(), func(context.Context) error { return nil }), "a success begins the count anew")
 	for range tripAfter {
-		require.False(t, g.Tripped())
+		require.False(t, tripped(g))
 		require.ErrorIs(t, g.Do(t.Context(), failing), errStore)
 	}
-	require.True(t, g.Tripped())
+	require.True(t, tripped(g))
 	before := asked
 	err := g.Do(t.Context(), failing)
 	require.ErrorIs(t, err, ErrUnavailable)
@@ -42,10 +42,10 @@ func TestAStoreThatFailsAgainAndAgainIsLeftAloneAndTriedAgain(t *testing.T) {
 		return errStore
 	}), errStore)
 	require.Equal(t, before, asked)
-	require.True(t, g.Tripped())
+	require.True(t, tripped(g))
 	g.probe = time.Now()
 	require.NoError(t, g.Do(t.Context(), func(context.Context) error { return nil }))
-	require.False(t, g.Tripped())
+	require.False(t, tripped(g))
 }
 
 func TestACallerThatGivesUpBlamesNobody(t *testing.T) {
@@ -55,7 +55,7 @@ func TestACallerThatGivesUpBlamesNobody(t *testing.T) {
 	for range 2 * tripAfter {
 		require.ErrorIs(t, g.Do(ctx, func(ctx context.Context) error { return ctx.Err() }), context.Canceled)
 	}
-	require.False(t, g.Tripped())
+	require.False(t, tripped(g))
 	g.timeout = time.Nanosecond
 	err := g.Do(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 	require.ErrorIs(t, err, context.DeadlineExceeded, "a call is bounded")
@@ -80,4 +80,11 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	require.NoError(t, g.Close(t.Context()))
 	require.NoError(t, g.Close(t.Context()))
 	assert.NoError(t, <-left)
+}
+
+// tripped reports whether calls are refused unasked.
+func tripped(g *Guard) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.failures >= tripAfter
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
+	"github.com/wavehouse/wavehouse/internal/lifetime"
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -74,7 +75,7 @@ func (w *Worker) ack(b *batcher, done []*held) {
 		return
 	}
 	err := w.consumption.Ack(w.deliveries(done)...)
-	for attempt := 1; err != nil && !errors.Is(err, mq.ErrRevoked) && attempt < ackAttempts && w.pause(time.Duration(attempt)*ackPause); attempt++ {
+	for attempt := 1; err != nil && !errors.Is(err, mq.ErrRevoked) && attempt < ackAttempts && lifetime.Pause(w.work, time.Duration(attempt)*ackPause); attempt++ {
 		err = w.consumption.Ack(w.deliveries(done)...)
 	}
 	if errors.Is(err, mq.ErrRevoked) {
@@ -101,18 +102,6 @@ const (
 	ackAttempts = 4
 	ackPause    = 50 * time.Millisecond
 )
-
-// pause waits; false when the worker's time is up.
-func (w *Worker) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-w.work.Done():
-		return false
-	}
-}
 
 func (w *Worker) deliveries(chunks []*held) []mq.Delivery {
 	w.mu.Lock()

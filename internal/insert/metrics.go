@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/wavehouse/wavehouse/internal/mq"
 	"github.com/wavehouse/wavehouse/internal/tenant"
@@ -19,49 +20,44 @@ type workerMetrics struct {
 }
 
 func newWorkerMetrics(reg prometheus.Registerer, w *Worker) *workerMetrics {
-	m := &workerMetrics{
-		inserts: prometheus.NewCounterVec(prometheus.CounterOpts{
+	auto := promauto.With(reg)
+	stateMetrics(auto, w)
+	return &workerMetrics{
+		inserts: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_worker_inserts_total", Help: "INSERTs sent, by how they ended: stored, or the class of the failure.",
 		}, []string{"class"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		seconds: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "wavehouse_worker_insert_seconds", Help: "Time from an INSERT's start to its answer.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2.5, 12),
 		}),
-		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
+		rows: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_worker_rows_inserted_total", Help: "Rows written to ClickHouse.",
 		}, []string{"tenant", "table"}),
-		parkedBy: prometheus.NewCounterVec(prometheus.CounterOpts{
+		parkedBy: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_worker_rows_parked_total", Help: "Rows parked as dead letters, by code.",
 		}, []string{"tenant", "table", "code"}),
-		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
+		drops: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_worker_messages_dropped_total", Help: "Messages that cannot be read, dropped because nothing may be parked.",
 		}, []string{"tenant", "table"}),
-		repeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+		repeats: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "wavehouse_dedupe_late_duplicates_total", Help: "Rows that were accepted while the store of seen ids was away, and were not written because their ids were another record's.",
 		}, []string{"tenant", "table"}),
 	}
-	if reg != nil {
-		reg.MustRegister(m.inserts, m.seconds, m.rows, m.parkedBy, m.drops, m.repeats)
-		reg.MustRegister(stateMetrics(w)...)
-	}
-	return m
 }
 
 // stateMetrics read the worker's state when they are asked for.
-func stateMetrics(w *Worker) []prometheus.Collector {
-	gauge := func(name, help string, read func(Status) float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(w.Status()) })
+func stateMetrics(auto promauto.Factory, w *Worker) {
+	gauge := func(name, help string, read func(Status) float64) {
+		auto.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return read(w.Status()) })
 	}
-	return []prometheus.Collector{
-		gauge("wavehouse_worker_held_bytes", "Bytes of rows in hand.", func(s Status) float64 { return float64(s.HeldBytes) }),
-		gauge("wavehouse_worker_backoffs", "Pools and tables that are being waited for.", func(s Status) float64 { return float64(s.PoolsWaiting + s.TablesWaiting) }),
-		gauge("wavehouse_worker_oldest_unwritten_seconds", "Age of the oldest row in hand.", func(s Status) float64 {
-			if s.OldestUnwritten.IsZero() {
-				return 0
-			}
-			return w.o.Now().Sub(s.OldestUnwritten).Seconds()
-		}),
-	}
+	gauge("wavehouse_worker_held_bytes", "Bytes of rows in hand.", func(s Status) float64 { return float64(s.HeldBytes) })
+	gauge("wavehouse_worker_backoffs", "Pools and tables that are being waited for.", func(s Status) float64 { return float64(s.PoolsWaiting + s.TablesWaiting) })
+	gauge("wavehouse_worker_oldest_unwritten_seconds", "Age of the oldest row in hand.", func(s Status) float64 {
+		if s.OldestUnwritten.IsZero() {
+			return 0
+		}
+		return w.o.Now().Sub(s.OldestUnwritten).Seconds()
+	})
 }
 
 func (m *workerMetrics) insert(how string, took time.Duration) {

@@ -3,7 +3,6 @@ package settings
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/wavehouse/wavehouse/internal/pipes"
 	"github.com/wavehouse/wavehouse/internal/policy"
@@ -24,8 +23,7 @@ type Snapshot struct {
 	Roles []string
 	// Hash tells the content of the four files from any other: replicas with
 	// the same files have the same hash.
-	Hash      string
-	AdoptedAt time.Time
+	Hash string
 
 	document *policy.Document
 	places   map[string]Place
@@ -57,7 +55,7 @@ type compiler struct {
 
 // compile turns what was read to a tenant's snapshot; it is nil when there is an
 // error among the findings.
-func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
+func compile(id tenant.ID, c content) (*Snapshot, []Finding) {
 	k := &compiler{content: c, docs: documents{config: DefaultConfig()}}
 	k.roles()
 	k.config()
@@ -75,7 +73,7 @@ func compile(id tenant.ID, c content, now time.Time) (*Snapshot, []Finding) {
 	config := k.docs.config // without the other documents behind it
 	return &Snapshot{
 		Tenant: id, Config: &config, Policy: k.policy, Pipes: k.pipeSet, Roles: k.docs.roles.Roles,
-		Hash: c.generation(), AdoptedAt: now, document: &k.docs.policies, places: k.places(),
+		Hash: c.generation(), document: &k.docs.policies, places: k.places(),
 	}, findings
 }
 

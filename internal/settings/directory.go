@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -24,7 +23,6 @@ type directory struct {
 	// shape is that of a running server, which holds whatever the directory
 	// looks like; ShapeUnknown takes what is there.
 	shape Shape
-	now   func() time.Time
 	// foldCase: tenants whose names differ only by case cannot be kept apart.
 	foldCase bool
 	// documents: the snapshots keep policies.json as it was written.
@@ -204,7 +202,7 @@ func (d directory) judge(id tenant.ID, c content, before state, nested bool) sta
 	if before.outcome == now.outcome {
 		return before
 	}
-	now.snapshot, now.findings = compile(id, c, d.now())
+	now.snapshot, now.findings = compile(id, c)
 	if nested {
 		lead(now.findings, id)
 	}

@@ -3,7 +3,6 @@ package settings
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -24,7 +23,7 @@ func FuzzFiles(f *testing.F) {
 			c.files[name] = []byte("{}")
 		}
 		c.files[fileNames()[int(which)%len(fileNames())]] = data
-		s, findings := compile(tenant.Default, c, time.Time{})
+		s, findings := compile(tenant.Default, c)
 		if (s == nil) != HasErrors(findings) {
 			t.Fatalf("adopted with errors, or refused without: %v", findings)
 		}

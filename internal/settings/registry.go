@@ -110,7 +110,7 @@ type Registry struct {
 func NewRegistry(dir string, o Options) (*Registry, error) {
 	o = o.withDefaults()
 	r := &Registry{options: o, turn: make(chan struct{}, 1)}
-	r.directory = directory{path: dir, now: o.Now, foldCase: o.FoldCase, shared: &shared{}}
+	r.directory = directory{path: dir, foldCase: o.FoldCase, shared: &shared{}}
 	found := r.directory.read(nil)
 	found.tellApart(o.keys())
 	findings := found.findings()

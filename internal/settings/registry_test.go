@@ -62,7 +62,6 @@ func TestRegistryServesTheFlatTenant(t *testing.T) {
 	r, _ := newRegistry(t, served().dir(t), Options{Now: func() time.Time { return now }})
 	s, err := r.Get(tenant.Default)
 	require.NoError(t, err)
-	assert.Equal(t, now, s.AdoptedAt)
 	assert.Equal(t, []string{"public"}, s.Roles)
 	assert.Equal(t, []tenant.ID{tenant.Default}, r.Tenants())
 	assert.Same(t, s, r.Snapshots()[tenant.Default])

@@ -3,7 +3,6 @@ package settings
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
@@ -70,7 +69,7 @@ func ValidateTenant(dir string, id tenant.ID) Report {
 }
 
 func validator(dir string) directory {
-	return directory{path: dir, now: func() time.Time { return time.Time{} }, documents: true}
+	return directory{path: dir, documents: true}
 }
 
 func report(found reading) Report {

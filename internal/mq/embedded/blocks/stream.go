@@ -55,17 +55,14 @@ type Report struct {
 	Torn int
 }
 
-// Whole says that there was nothing to do.
-func (r *Report) Whole() bool { return len(r.Files) == 0 && len(r.Lost) == 0 && r.Torn == 0 }
-
 // File is one that was damaged.
 type File struct {
 	Path string
 	// Copy is the file as it was found.
 	Copy string
-	// Wounds counts the damaged parts, Mended those of which nothing is lost,
-	// Bytes all that is lost.
-	Wounds, Mended, Bytes int
+	// Mended counts the damaged parts of which nothing is lost, Bytes all that is
+	// lost.
+	Mended, Bytes int
 }
 
 // Heal looks at all files of the stream. Damaged ones are copied aside, and then
@@ -293,7 +290,7 @@ func (s *Stream) note(all []*block, last uint64, now time.Time) error {
 
 // setAside copies a damaged file away.
 func (s *Stream) setAside(b *block, now time.Time, report *Report) error {
-	file := File{Path: b.path, Wounds: len(b.wounds)}
+	file := File{Path: b.path}
 	for _, w := range b.wounds {
 		if w.mended {
 			file.Mended++
