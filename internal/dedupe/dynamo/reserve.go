@@ -112,7 +112,7 @@ func (s *Store) reserve(ctx context.Context, o dedupe.Owner, token string, key s
 	if parse(out.Attributes).state == stateReserved {
 		s.metrics.lapsed.Inc()
 	}
-	s.held.add(o, key, now.Add(s.o.Lease))
+	s.held.Add(o, key, now.Add(s.o.Lease), struct{}{})
 	return dedupe.Reservation{State: dedupe.New}, nil
 }
 
@@ -129,7 +129,7 @@ func (s *Store) conflict(ctx context.Context, o dedupe.Owner, token string, key 
 	}
 	switch {
 	case found && k.by(token):
-		s.held.add(o, key, now.Add(s.o.Lease))
+		s.held.Add(o, key, now.Add(s.o.Lease), struct{}{})
 		return dedupe.Reservation{State: dedupe.New}, nil
 	case !found || k.over(s.clock.now()):
 		// It was given up, or lapsed, a moment ago.

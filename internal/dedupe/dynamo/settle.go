@@ -39,7 +39,7 @@ func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, 
 			i := committed(key, e.Value, now, retention)
 			// Whatever of this call is still on its way when it is given up has
 			// arrived before anybody else may have the id.
-			if s.held.take(o, key, now.Add(s.o.Timeout)) {
+			if _, ours := s.held.Take(o, key, now.Add(s.o.Timeout)); ours {
 				sure = append(sure, i)
 			} else {
 				others = append(others, i)
@@ -152,7 +152,7 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 
 func (s *Store) release(ctx context.Context, o dedupe.Owner, keys []string) error {
 	return dedupe.Each(len(keys), func(i int) error {
-		s.held.take(o, keys[i], time.Time{})
+		s.held.Take(o, keys[i], time.Time{})
 		out, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &s.o.Table, Key: item{attrKey: text(keys[i])},
 			ConditionExpression:       aws.String(mine),

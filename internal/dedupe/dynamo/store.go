@@ -61,7 +61,9 @@ type Store struct {
 	metrics *metrics
 	clock   *clock
 	table   *dedupe.Inspected
-	held    *held
+	// held are reservations that may be committed without a condition, many in a
+	// request.
+	held *dedupe.Held[struct{}]
 	// waited holds until when an id is another's. Asking for one again costs a
 	// read, where a claim would cost a write.
 	waited *memo.Memo[string, time.Time]
@@ -72,7 +74,7 @@ var _ dedupe.Store = (*Store)(nil)
 // New builds a Store and asks nobody yet.
 func New(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
-		clock: &clock{own: o.Now, follow: o.Now == nil}, held: newHeld(), waited: memo.New[string, time.Time](maxWaited),
+		clock: &clock{own: o.Now, follow: o.Now == nil}, held: dedupe.NewHeld[struct{}](), waited: memo.New[string, time.Time](maxWaited),
 	}
 	if o.Now == nil {
 		s.clock.own = time.Now
@@ -99,7 +101,7 @@ func (s *Store) Want(ctx context.Context, wanted bool) error { return s.table.Wa
 // Run implements dedupe.Store: it looks at the table until it is right, and now and
 // then afterwards.
 func (s *Store) Run(ctx context.Context) error {
-	s.table.Run(ctx, func() { s.held.sweep(s.clock.now()) })
+	s.table.Run(ctx, func() { s.held.Sweep(s.clock.now()) })
 	return nil
 }
 

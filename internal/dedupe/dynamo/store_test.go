@@ -352,17 +352,3 @@ func TestWhatIsOverIsAbsentWhetherOrNotItIsRemoved(t *testing.T) {
 		}
 	}
 }
-
-func TestHeldIsBounded(t *testing.T) {
-	h, now := newHeld(), time.Now()
-	for i := range maxHeld + 10 {
-		h.add(anna, fmt.Sprint(i), now.Add(time.Second))
-	}
-	require.Len(t, h.ends, maxHeld)
-	require.True(t, h.take(anna, "0", now))
-	require.False(t, h.take(anna, "0", now), "once")
-	require.False(t, h.take(boris, "1", now))
-	require.False(t, h.take(anna, fmt.Sprint(maxHeld+1), now), "one too many is not remembered")
-	h.sweep(now.Add(time.Second))
-	require.Empty(t, h.ends)
-}

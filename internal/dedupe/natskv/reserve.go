@@ -77,7 +77,7 @@ func (s *Store) reserve(ctx context.Context, o dedupe.Owner, token []byte, key s
 	for pause := attemptPause; ; pause *= 2 {
 		made, err := s.write(ctx, "reserve", key, message(kindReserved, token, nil), revision, s.o.Lease)
 		if err == nil {
-			s.held.add(o, key, reserved{made, end})
+			s.held.Add(o, key, end, made)
 			return dedupe.Reservation{State: dedupe.New}, nil
 		}
 		if failure = err; errors.Is(err, errRevision) {
@@ -90,7 +90,7 @@ func (s *Store) reserve(ctx context.Context, o dedupe.Owner, token []byte, key s
 			case e.absent:
 				return dedupe.Reservation{State: dedupe.InFlight, RetryAfter: attemptPause}, nil
 			case e.kind == kindReserved && bytes.Equal(e.token, token):
-				s.held.add(o, key, reserved{e.revision, end})
+				s.held.Add(o, key, end, e.revision)
 				return dedupe.Reservation{State: dedupe.New}, nil
 			default:
 				return s.taken(key, e), nil

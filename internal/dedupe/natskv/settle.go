@@ -36,7 +36,7 @@ func (s *Store) Commit(ctx context.Context, scope dedupe.Scope, o dedupe.Owner, 
 // commit writes an id at the revision of its reservation. ok is false for one that
 // another has.
 func (s *Store) commit(ctx context.Context, o dedupe.Owner, token []byte, key string, value []byte, retention time.Duration) (ok bool, err error) {
-	revision, known := s.held.take(o, key)
+	revision, known := s.held.Take(o, key, time.Time{}) // a slow owner may still settle
 	for pause := attemptPause; ; pause *= 2 {
 		if !known {
 			e, err := s.read(ctx, key)
@@ -71,7 +71,7 @@ func (s *Store) Release(ctx context.Context, scope dedupe.Scope, o dedupe.Owner,
 }
 
 func (s *Store) release(ctx context.Context, o dedupe.Owner, key string) error {
-	revision, known := s.held.take(o, key)
+	revision, known := s.held.Take(o, key, time.Time{}) // a slow owner may still settle
 	for pause := attemptPause; ; pause *= 2 {
 		if !known {
 			e, err := s.read(ctx, key)

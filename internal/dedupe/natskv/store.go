@@ -48,7 +48,8 @@ type Store struct {
 	js      jetstream.JetStream
 	metrics *metrics
 	bucket  *dedupe.Inspected
-	held    *held
+	// held are the revisions of reserved keys.
+	held *dedupe.Held[uint64]
 	// waited holds until when an id may be another's. Asking for one again is a
 	// read.
 	waited *memo.Memo[string, time.Time]
@@ -68,7 +69,7 @@ func New(nc *nats.Conn, o Options) (*Store, error) {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	s := &Store{o: o, js: js, held: newHeld(), waited: memo.New[string, time.Time](maxWaited)}
+	s := &Store{o: o, js: js, held: dedupe.NewHeld[uint64](), waited: memo.New[string, time.Time](maxWaited)}
 	s.bucket = dedupe.NewInspected(dedupe.Inspection{
 		Place: "bucket", Name: o.Bucket, Look: s.look, Timeout: o.Timeout, Recheck: o.recheck, Logger: o.Logger,
 	})
@@ -82,7 +83,7 @@ func (s *Store) Want(ctx context.Context, wanted bool) error { return s.bucket.W
 // Run implements dedupe.Store: it looks at the bucket until it is right, and now and
 // then afterwards.
 func (s *Store) Run(ctx context.Context) error {
-	s.bucket.Run(ctx, func() { s.held.sweep(time.Now()) })
+	s.bucket.Run(ctx, func() { s.held.Sweep(time.Now()) })
 	return nil
 }
 

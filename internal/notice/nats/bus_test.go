@@ -142,6 +142,19 @@ func TestWhatIsMissingIsFoundOut(t *testing.T) {
 	}
 }
 
+// What is told just before the end is sent by it.
+func TestWhatIsToldLastIsSent(t *testing.T) {
+	w := listenTo(t, time.Minute)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		b := bus(w.nc)
+		b.Tell(notice.Statement{Tenant: "birch"})
+		require.NoError(t, b.Run(over))
+		require.Equal(t, []notice.Notice{notice.Statement{Tenant: "birch"}}, w.settle())
+	}
+}
+
 // Somebody who falls silent without a goodbye may have told something that got lost.
 func TestSilenceIsALoss(t *testing.T) {
 	w := listenTo(t, beat)
