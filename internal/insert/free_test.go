@@ -71,8 +71,10 @@ var freely = []struct{ column, typeText, value, stored string }{
 	{"v", "Variant(UInt64, String, Date, Bool)", `"x"`, ""},
 	{"v", "Variant(UInt64, String, Date, Bool)", `true`, ""},
 	{"v", "Variant(UInt64, String, Date, Bool)", `"2026-03-04"`, ""},
-	{"v", "Variant(UInt64, String, Date, Bool)", `"2026-02-30"`, refused},
-	{"v", "Variant(UInt64, String, Date, Bool)", `""`, refused},
+	{"v", "Variant(UInt64, String, Date, Bool)", `"2026-02-30"`, ""},
+	{"v", "Variant(UInt64, String, Date, Bool)", `""`, ""},
+	{"v", "Variant(UInt64, String, Date, Bool)", `"7"`, ""},
+	{"v", "Variant(UInt64, String, Date, Bool)", `"true"`, ""},
 	{"v", "Variant(UInt64, String, Date, Bool)", `-1`, refused},
 	{"v", "Variant(UInt64, String, Date, Bool)", `[1]`, refused},
 	{"w", "Variant(Float64, Array(DateTime('UTC')))", `300`, ""},
@@ -82,6 +84,28 @@ var freely = []struct{ column, typeText, value, stored string }{
 	{"w", "Variant(Float64, Array(DateTime('UTC')))", `"x"`, refused},
 	{"s", "Variant(UInt64, String)", `"12 apples"`, ""},
 	{"s", "Variant(UInt64, String)", `"18446744073709551616"`, ""},
+	{"s", "Variant(UInt64, String)", `"7"`, ""},
+	{"s", "Variant(UInt64, String)", `7`, ""},
+	{"s", "Variant(UInt64, String)", `true`, refused},
+	{"s", "Variant(UInt64, String)", `1.5`, refused},
+	{"n", "Variant(Bool, Decimal(9, 2))", `0.1`, ""},
+	{"n", "Variant(Bool, Decimal(9, 2))", `false`, ""},
+	{"n", "Variant(Bool, Decimal(9, 2))", `"7"`, `7`},
+	{"u", "Variant(UUID, DateTime64(3, 'UTC'), String)", `"61f0c404-5cb3-11e7-907b-a6006ad3dba0"`, ""},
+	{"u", "Variant(UUID, DateTime64(3, 'UTC'), String)", `"2026-03-04T07:06:07.089+02:00"`, `"2026-03-04T05:06:07.089Z"`},
+	{"u", "Variant(UUID, DateTime64(3, 'UTC'), String)", `"2026-03-04 25:00:00"`, ""},
+	{"u", "Variant(UUID, DateTime64(3, 'UTC'), String)", `"12"`, ""},
+	{"l", "Variant(Array(UInt64), Array(String), Map(String, UInt8), Tuple(a UInt8, b String))", `["7","8"]`, ""},
+	{"l", "Variant(Array(UInt64), Array(String), Map(String, UInt8), Tuple(a UInt8, b String))", `[7,8]`, ""},
+	{"l", "Variant(Array(UInt64), Array(String), Map(String, UInt8), Tuple(a UInt8, b String))", `{"a":1,"b":"7"}`, ""},
+	{"l", "Variant(Array(UInt64), Array(String), Map(String, UInt8), Tuple(a UInt8, b String))", `{"a":1,"b":7}`, ""},
+	{"l", "Variant(Array(UInt64), Array(String), Map(String, UInt8), Tuple(a UInt8, b String))", `[7,"8"]`, `{"a":7,"b":"8"}`},
+	{"o", "Array(Variant(UInt64, String))", `["7",7,null,"x"]`, ""},
+	{"k", "Map(String, Variant(UInt64, String))", `{"a":"7","b":7}`, ""},
+	{"x", "Variant(JSON, UInt64, String)", `"7"`, refused},
+	{"x", "Variant(JSON, UInt64, String)", `"x"`, ""},
+	{"x", "Variant(JSON, UInt64, String)", `7`, ""},
+	{"x", "Variant(JSON, UInt64, String)", `{"a":"7"}`, `"{\"a\":\"7\"}"`},
 
 	{"a", "Array(JSON)", `[{"a":"2026-02-30"},{}]`, ""},
 	{"a", "Array(JSON)", `[{"a":1},{"a":1,"a":2}]`, refused},
@@ -99,6 +123,31 @@ var freely = []struct{ column, typeText, value, stored string }{
 }
 
 const typed = "JSON(a UInt8, b.c String, at DateTime64(3, 'UTC'), d Date, f Float32, n Nullable(UInt8), l Array(UInt8))"
+
+// Beside a type that only ClickHouse knows, a row is a line of text, in which
+// ClickHouse finds the types of a Variant.
+func TestRealValuesOfAVariantBesideAFreeType(t *testing.T) {
+	c := newReal(t, clickhousetest.Start(t), "default")
+	c.Exec(t, "CREATE TABLE beside (id UInt64, j JSON, v Variant(UInt64, String, Array(String))) ENGINE = MergeTree ORDER BY id")
+	columns := []record.Column{{Name: "id", Type: "UInt64"}, {Name: "j", Type: "JSON"}, {Name: "v", Type: "Variant(Array(String), String, UInt64)"}}
+	table := &schema.Table{Name: "beside", Columns: columns, Record: record.Compile("beside", columns, time.UTC)}
+	r := newRig(t).open()
+	result, err := r.gate.Ingest(t.Context(), ingesttest.Request(table, record.NDJSON, `{"id":1,"j":{},"v":7}
+{"id":2,"j":{},"v":"x7"}
+{"id":3,"j":{},"v":["7"]}
+{"id":4,"j":{},"v":null}
+{"id":5,"j":{},"v":"7"}
+{"id":6,"j":{},"v":""}`))
+	require.NoError(t, err)
+	require.Equal(t, []int{4, 2}, []int{result.Succeeded, result.Failed}, "%+v", result.Results)
+	assert.Equal(t, record.CodeTypeMismatch, result.Results[0].Code)
+	assert.Contains(t, result.Results[0].Message, `column "v"`)
+	r.start(c.use)
+	r.settled(birch)
+	assert.Empty(t, r.letters(birch, "beside"))
+	assert.Equal(t, [][]string{{"7", "UInt64"}, {"x7", "String"}, {"['7']", "Array(String)"}, {"", "None"}},
+		c.Rows(t, "SELECT toString(v), variantType(v) FROM beside ORDER BY id"))
+}
 
 // What the server takes for a type of ClickHouse's own finding is stored as it was
 // sent; what would be refused there, or become something else, is refused first.

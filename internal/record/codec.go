@@ -31,4 +31,6 @@ type RenderOptions struct {
 	// denormals names NaN and the infinities in strings instead of null, and leaves
 	// names as they are that are not UTF-8, for rows that ClickHouse reads back.
 	denormals bool
+	// inLine has such names as their numbers: lines are UTF-8.
+	inLine bool
 }

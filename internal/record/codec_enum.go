@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -94,8 +95,13 @@ func (c *enumCodec) RenderJSON(dst, encoded []byte, o RenderOptions) ([]byte, in
 	if !ok {
 		return dst, 0, fmt.Errorf("%s has no value %d", c.name, n)
 	}
-	if readable, ok := c.readable[n]; ok && !o.denormals {
-		name = readable
+	if readable, ok := c.readable[n]; ok {
+		switch {
+		case o.inLine:
+			return strconv.AppendInt(dst, int64(n), 10), c.size, nil
+		case !o.denormals:
+			name = readable
+		}
 	}
 	return append(dst, name...), c.size, nil
 }

@@ -4,6 +4,8 @@ package record
 // value.
 type nullableCodec struct{ elem Codec }
 
+var jsonNull = []byte("null")
+
 func isNull(value []byte) bool { return value[0] == 'n' }
 
 func (c *nullableCodec) AppendJSON(dst, value []byte) ([]byte, error) {

@@ -71,6 +71,10 @@ func (c *rawCodec) AppendJSON(dst, value []byte) ([]byte, error) {
 // AppendText takes JSON as such and other text as a JSON string. What is NULL is
 // \N, which is left out: the text null is one.
 func (c *rawCodec) AppendText(dst, field []byte) ([]byte, error) {
+	return appendFree(c, dst, field)
+}
+
+func appendFree(c Codec, dst, field []byte) ([]byte, error) {
 	if isJSON(field) && !isNull(field) {
 		return c.AppendJSON(dst, field)
 	}

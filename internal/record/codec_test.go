@@ -371,7 +371,7 @@ func TestCompare(t *testing.T) {
 
 func TestTypesWithoutACodec(t *testing.T) {
 	for _, typeText := range []string{
-		"JSON", "Dynamic", "Variant(Int8, String)", "AggregateFunction(count)", "Future(1)", "Nothing", "Tuple()", "Array(JSON)", "Nullable(Future)",
+		"JSON", "Dynamic", "Variant(Int8, JSON)", "AggregateFunction(count)", "Future(1)", "Nothing", "Tuple()", "Array(JSON)", "Nullable(Future)",
 		"Tuple(Int8, JSON)", "Map(Array(Int8), Int8)", "Map(String, JSON)", "Nested(a JSON)", "Array(Tuple())",
 	} {
 		codec, err := NewCodec(typeText, time.UTC)

@@ -118,8 +118,11 @@ func (c *tupleCodec) indexOf(name []byte, guess int) int {
 
 // acceptsNull reports whether null is a value of the codec's type.
 func acceptsNull(codec Codec) bool {
-	_, ok := codec.(*nullableCodec)
-	return ok
+	switch codec.(type) {
+	case *nullableCodec, *variantCodec:
+		return true
+	}
+	return false
 }
 
 // AppendText takes ClickHouse's notation or JSON.

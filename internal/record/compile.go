@@ -49,6 +49,10 @@ func (m maker) codec(t coltype.Type) (Codec, error) {
 		return m.tuple(t)
 	case coltype.Map:
 		return m.mapping(t)
+	case coltype.Variant:
+		if codec, err := m.variant(t); err == nil {
+			return codec, nil
+		}
 	}
 	if codec := m.scalar(t); codec != nil {
 		return codec, nil

@@ -253,7 +253,8 @@ func (d *Decoder) isQuoted(s extent) bool { return s.from > 0 && d.body[s.from-1
 func (d *Decoder) appendField(row []byte, column int) ([]byte, *Error) {
 	f, s := &d.fields[column], d.values[column]
 	if f.nullable && d.isNullField(s) {
-		return append(row, 1), nil
+		row, _ = f.codec.AppendJSON(row, jsonNull)
+		return row, nil
 	}
 	text, fault := d.textOf(s)
 	if fault == nil {

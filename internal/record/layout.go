@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/clickhouse/coltype"
@@ -71,6 +72,18 @@ func (l *Layout) Types() []string { return l.types }
 // Codecs returns the columns' codecs, none of them nil.
 func (l *Layout) Codecs() []Codec { return l.codecs }
 
+// AsSent lists the names of the columns whose values are shown as they were sent,
+// of those that keep selects as in AppendObject.
+func (l *Layout) AsSent(keep []int) []string {
+	var names []string
+	for i, codec := range l.codecs {
+		if _, raw := codec.(*rawCodec); raw && (keep == nil || slices.Contains(keep, i)) {
+			names = append(names, l.names[i])
+		}
+	}
+	return names
+}
+
 // RowLen returns the length of the first row of body.
 func (l *Layout) RowLen(body []byte) (int, error) {
 	at := 0
@@ -136,11 +149,14 @@ func (l *Layout) AppendNamesAndTypes(dst []byte) []byte {
 // AppendNamesAndTypesLines appends the header of
 // JSONCompactEachRowWithNamesAndTypes: a line of names and one of types.
 func (l *Layout) AppendNamesAndTypesLines(dst []byte) []byte {
-	for _, texts := range [...][]string{l.names, l.types} {
+	for row, texts := range [...][]string{l.names, l.types} {
 		for i, text := range texts {
 			separator := byte(',')
 			if i == 0 {
 				separator = '['
+			}
+			if row == 1 {
+				text = coltype.AsWritten(text)
 			}
 			dst = AppendJSONString(append(dst, separator), text)
 		}
@@ -180,7 +196,7 @@ func (l *Layout) AppendObject(dst, row []byte, keep []int, o RenderOptions) ([]b
 // AppendCompact appends a row as a JSON array that ClickHouse reads back into
 // the same values, NaN and the infinities included.
 func (l *Layout) AppendCompact(dst, row []byte) ([]byte, error) {
-	return l.appendFields(dst, row, '[', ']', RenderOptions{denormals: true})
+	return l.appendFields(dst, row, '[', ']', lineOptions)
 }
 
 // appendFields appends all fields, with their names when opening is a brace.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,9 @@ const (
 	formatRowBinary = "RowBinary"
 	formatLines     = "JSONCompactEachRow"
 )
+
+// lineOptions render what ClickHouse reads of a line.
+var lineOptions = RenderOptions{denormals: true, inLine: true}
 
 // linesOf returns what turns rows of the columns into lines, nil when each
 // column has a codec of its own.
@@ -35,13 +39,22 @@ func (t *Table) linesOf(columns []int) *Layout {
 func (d *Decoder) renderLine() *Error {
 	line, err := d.record.Set.lines.AppendCompact(d.line[:0], d.row)
 	if err != nil {
-		return malformed("%s", err)
+		return notInLine(err)
 	}
 	if line = append(line, '\n'); len(line) > d.options.MaxRecordBytes {
 		return tooLarge(d.options.MaxRecordBytes)
 	}
 	d.row, d.line = line, d.row
 	return nil
+}
+
+// notInLine is the fault of a row with a value that ClickHouse would misread in a
+// line, or that no line holds.
+func notInLine(err error) *Error {
+	if fault, ok := errors.AsType[*Error](err); ok {
+		return &Error{Code: fault.Code, Message: err.Error()}
+	}
+	return malformed("%s", err)
 }
 
 func tooLarge(limit int) *Error {

@@ -46,6 +46,17 @@ func (l *literal) value(dst []byte, c Codec) ([]byte, error) {
 		return l.mapping(dst, c)
 	case *tupleCodec:
 		return l.tuple(dst, c)
+	case *variantCodec:
+		if l.null() {
+			return append(dst, noType), nil
+		}
+		if l.at < len(l.b) && l.b[l.at] == '\'' {
+			text, fault := l.quoted()
+			if fault != nil {
+				return dst, fault
+			}
+			return c.AppendJSON(dst, AppendJSONString(nil, text))
+		}
 	}
 	return l.scalar(dst, c)
 }

@@ -128,7 +128,7 @@ func (r *Rebuild) judge(column int, codec Codec, encoded []byte) (err error) {
 func (r *Rebuild) renderLine(set *ColumnSet) (*ColumnSet, []byte, error) {
 	line, err := set.lines.AppendCompact(r.line[:0], r.row)
 	if err != nil {
-		return nil, nil, malformed("%s", err)
+		return nil, nil, notInLine(err)
 	}
 	r.line = append(line, '\n')
 	if len(r.line) > r.options.MaxRecordBytes {

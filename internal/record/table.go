@@ -108,7 +108,7 @@ func newField(column Column, m maker) field {
 	switch f.codec.(type) {
 	case *arrayCodec, *mapCodec, *tupleCodec:
 		f.composite = true
-	case *nullableCodec:
+	case *nullableCodec, *variantCodec:
 		f.nullable = true
 	}
 	f.nullOmits = f.nullOmits || column.hasDefault() && !acceptsNull

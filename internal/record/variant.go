@@ -8,7 +8,7 @@ import (
 	"github.com/wavehouse/wavehouse/internal/excerpt"
 )
 
-// variant judges values for a Variant. ClickHouse tries its types by an order of
+// variant judges values for a Variant with a type that has no codec. ClickHouse tries its types by an order of
 // its own and reads them loosely, so what it could take for another value than
 // the one that was sent is refused.
 type variant struct {
@@ -34,11 +34,15 @@ func (j *variant) append(dst, value []byte) ([]byte, error) {
 	if isNull(value) {
 		return append(dst, value...), nil
 	}
+	text := value[0] == '"' && j.has(coltype.String)
 	for i, t := range j.types {
-		if !takes(t.Kind, value) {
+		if !takes(t.Kind, value) || text && t.Kind == coltype.Bool {
 			continue
 		}
 		if out, err := appendRendered(j.codecs[i], dst, value); err == nil {
+			if text && slices.Contains(numeric, t.Kind) {
+				return dst, j.refuse(value)
+			}
 			if value[0] != '[' && value[0] != '{' {
 				out = append(out[:len(dst)], value...)
 			}
@@ -46,9 +50,13 @@ func (j *variant) append(dst, value []byte) ([]byte, error) {
 		}
 	}
 	if !j.has(coltype.String) || !j.isText(value) {
-		return dst, mismatchf("%s is no value of %s, or ClickHouse would take it for another", excerpt.Of(value), j.name)
+		return dst, j.refuse(value)
 	}
 	return append(dst, value...), nil
+}
+
+func (j *variant) refuse(value []byte) *Error {
+	return mismatchf("%s is no value of %s, or ClickHouse would take it for another", excerpt.Of(value), j.name)
 }
 
 func (j *variant) has(kinds ...coltype.Kind) bool {

@@ -59,10 +59,23 @@ type rowFrame struct {
 	head []byte
 }
 
-func newRowFrame(table string, received time.Time) rowFrame {
+// newRowFrame makes the head of rows. asSent are the columns whose values need not
+// be what a query prints.
+func newRowFrame(table string, received time.Time, asSent []string) rowFrame {
 	head := append([]byte(nil), "\ndata: {\"table\":"...)
 	head = record.AppendJSONString(head, table)
 	head = append(head, ",\"received_at\":\""...)
 	head = received.UTC().AppendFormat(head, receivedFormat)
-	return rowFrame{head: append(head, "\",\"row\":"...)}
+	head = append(head, '"')
+	for i, name := range asSent {
+		head = append(head, ',')
+		if i == 0 {
+			head = append(head, `"as_sent":[`...)
+		}
+		head = record.AppendJSONString(head, name)
+	}
+	if len(asSent) > 0 {
+		head = append(head, ']')
+	}
+	return rowFrame{head: append(head, ",\"row\":"...)}
 }

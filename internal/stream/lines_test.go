@@ -27,7 +27,7 @@ func TestRowsThatAreLinesOfText(t *testing.T) {
 	require.NoError(t, b.Decode())
 	out, rows := p.rows(nil, c, mq.NewPosition(1, 1), &b, view{grant: testGrant{}}, 0)
 	assert.Equal(t, 2, rows)
-	assert.Contains(t, string(out), `"row":{"n":18446744073709551615,"at":"2026-03-04T05:06:07.089Z","extra":{"a":[1]}}}`)
+	assert.Contains(t, string(out), `"as_sent":["extra"],"row":{"n":18446744073709551615,"at":"2026-03-04T05:06:07.089Z","extra":{"a":[1]}}}`)
 	out, _ = p.rows(nil, c, mq.NewPosition(1, 1), &b, view{grant: testGrant{deny: []string{"extra"}}}, 1)
-	assert.Contains(t, string(out), `"row":{"n":2,"at":"2026-03-04T05:06:08.000Z"}}`)
+	assert.Contains(t, string(out), `Z","row":{"n":2,"at":"2026-03-04T05:06:08.000Z"}}`)
 }

@@ -31,7 +31,7 @@ func (p *projector) rows(dst []byte, c mq.Chunk, at mq.Position, opened *chunk.C
 		p.withhold(withheldTable, opened.Rows-first, nil)
 		return dst, 0
 	}
-	frame := newRowFrame(p.topic.Table, c.Received)
+	frame := newRowFrame(p.topic.Table, c.Received, opened.Layout.AsSent(keep))
 	filter, _ := v.grant.(RowGrant)
 	sent := 0
 	for i := first; i < opened.Rows; i++ {

@@ -315,6 +315,19 @@ func event(id string, n int) string {
 	return fmt.Sprintf("id: %s\ndata: {\"table\":\"t\",\"received_at\":\"2026-03-24T12:00:00Z\",\"row\":{\"n\":%d}}\n\n", id, n)
 }
 
+func TestRowsNameWhatIsAsItWasSent(t *testing.T) {
+	s := serve(t, sse(opened+strings.Replace(event("a", 1), `"row"`, `"as_sent":["n"],"row"`, 1)+event("b", 2)), text(204, ""))
+	c, _ := client(t, s)
+	var asSent [][]string
+	for e, err := range Stream[row](t.Context(), c, "t") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		asSent = append(asSent, e.AsSent)
+	}
+	equal(t, fmt.Sprint(asSent), "[[n] []]")
+}
+
 func sse(body string) answer {
 	return text(200, body, "Content-Type", "text/event-stream")
 }

@@ -30,7 +30,10 @@ type Event[R any] struct {
 	ID         string
 	Table      string
 	ReceivedAt time.Time
-	Row        R
+	// AsSent names the columns of the row whose values are as they were sent, which
+	// a query may print otherwise: JSON, Dynamic and their like.
+	AsSent []string
+	Row    R
 	// Reason is why rows are missing, or the connection ends.
 	Reason string
 }
@@ -195,11 +198,12 @@ func eventOf[R any](f frame) (event Event[R], known bool, err error) {
 		var fields struct {
 			Table      string    `json:"table"`
 			ReceivedAt time.Time `json:"received_at"`
+			AsSent     []string  `json:"as_sent"`
 			Row        R         `json:"row"`
 		}
 		event.Kind = EventRow
 		err = decode(f.data, &fields)
-		event.Table, event.ReceivedAt, event.Row = fields.Table, fields.ReceivedAt, fields.Row
+		event.Table, event.ReceivedAt, event.AsSent, event.Row = fields.Table, fields.ReceivedAt, fields.AsSent, fields.Row
 	default:
 		return event, false, nil // of a newer server
 	}

@@ -148,6 +148,10 @@ func TestAnswersArePostedBack(t *testing.T) {
 			columns: []wayRound{{"UInt8", []string{"1"}}, {"UInt8", []string{"2"}}, {"Tuple(`x y` UInt8, `t.u` String)", []string{"(3, 'x')"}}, {"Array(UInt8)", []string{"[4]"}}, {"Array(String)", []string{"['x']"}}},
 			names:   []string{`a "quoted", name`, "tab\tand\nline", `back\slash`, "nest.a", "nest.b"}, formats: all,
 		},
+		"digits as text and as number": {columns: []wayRound{
+			{"Variant(String, UInt64)", []string{"'7'::String", "7::UInt64", "''::String", "NULL"}},
+			{"Array(Variant(String, UInt64))", []string{"['7'::String::Variant(String, UInt64), 7::UInt64::Variant(String, UInt64), NULL]"}},
+		}, formats: map[string]string{"json": "application/json", "ndjson": ndjson}},
 		"one column of texts": {columns: []wayRound{{"String", texts}}, formats: all},
 	} {
 		t.Run(name, func(t *testing.T) { goRound(t, c.columns, c.names, c.formats) })

@@ -219,6 +219,12 @@ func TestEnumsWithNamesThatAreNotUTF8(t *testing.T) {
 		assert.Len(t, s.rows("t", `{"columns":["id"],"filters":[`+filter+`]}`), want, filter)
 	}
 	assert.JSONEq(t, `{"id":1,"v":"a�b","w":"�"}`, string(s.rows("t", `{"select_all":true,"order_by":[{"column":"id"}]}`)[0]))
+
+	// Beside a type that only ClickHouse knows, rows are lines of text.
+	s.ch.Exec(t, `CREATE TABLE lines (id UInt8, v Enum8('a\xFFb' = -1, 'c' = 2), w Array(Enum16('\xFE' = 300)), j JSON) ENGINE = MergeTree ORDER BY id`)
+	s.accept("lines", `{"id":1,"v":-1,"w":[300],"j":{"a":1}}`+"\n"+`{"id":2,"v":"c","w":[],"j":{}}`)
+	s.stored("lines", 2)
+	assert.Equal(t, [][]string{{"61FF62", "FE"}, {"63", ""}}, s.ch.Rows(t, "SELECT hex(toString(v)), hex(arrayStringConcat(arrayMap(x -> toString(x), w))) FROM lines ORDER BY id"))
 }
 
 func TestNullInsideAnArray(t *testing.T) {
@@ -347,8 +353,9 @@ func TestValuesThatStreamAsTheyWereSent(t *testing.T) {
 	require.NoError(t, err)
 	l := &live{stream, t}
 	s.accept("t", `{"id":1,"j":{"b":9007199254740993,"a.c":1.50,"n":null,"e":{}},"d":9007199254740993,"v":18446744073709551615}`)
-	streamed, _ := l.row()
-	assert.Equal(t, `{"id":"1","j":{"b":9007199254740993,"a.c":1.50,"n":null,"e":{}},"d":9007199254740993,"v":18446744073709551615}`, string(streamed))
+	streamed, frame := l.row()
+	assert.Equal(t, `{"id":"1","j":{"b":9007199254740993,"a.c":1.50,"n":null,"e":{}},"d":9007199254740993,"v":"18446744073709551615"}`, string(streamed))
+	assert.Contains(t, frame.Data, `"as_sent":["j","d"],"row":`)
 	s.stored("t", 1)
 	assert.Equal(t, `{"id":"1","j":{"a":{"c":1.5},"b":"9007199254740993"},"d":"9007199254740993","v":"18446744073709551615"}`,
 		string(s.rows("t", `{"select_all":true,"int64":"string"}`)[0]))

@@ -34,6 +34,11 @@ export interface RowEvent<T> {
   table: string;
   /** When the server took the row, RFC 3339. */
   receivedAt: string;
+  /**
+   * The columns of the row whose values are as they were sent, which a query may
+   * print otherwise: `JSON`, `Dynamic` and their like.
+   */
+  asSent?: string[] | undefined;
   row: T;
 }
 
@@ -220,8 +225,10 @@ function interpret<T>({ event, data, id }: ServerEvent, response: Response, int6
       return { type: "gap", from: text("from"), to: text("to"), reason: text("reason") };
     case "end":
       return { type: "end", reason: text("reason") };
-    default:
-      return { type: "row", id, table: text("table"), receivedAt: text("received_at"), row: fields["row"] as T };
+    default: {
+      const asSent = fields["as_sent"] as string[] | undefined;
+      return { type: "row", id, table: text("table"), receivedAt: text("received_at"), ...(asSent && { asSent }), row: fields["row"] as T };
+    }
   }
 }
 

@@ -87,6 +87,12 @@ test("an id on a keepalive is the place to resume from, and that of a cut event 
   assert.deepEqual(stub.received.map((r) => r.headers["last-event-id"]), [undefined, "k.9"]);
 });
 
+test("a row names the columns whose values are as they were sent", async (t) => {
+  const text = row("a.1", 1).replace('"row"', '"as_sent":["n"],"row"') + row("a.2", 2);
+  const { events } = await watch(t, [sse(text), gone]);
+  assert.deepEqual(events.map((e) => e.type === "row" && e.asSent), [["n"], undefined]);
+});
+
 test("integers that JavaScript would round arrive exact", async (t) => {
   const text = 'id: a.1\ndata: {"table":"t","received_at":"2026-03-24T12:00:00Z","row":{"n":9007199254740993}}\n\n';
   const { ns } = await watch(t, [sse(text), gone]);
