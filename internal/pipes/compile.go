@@ -218,8 +218,11 @@ func (c *compiler) bare(path, sql string) bool {
 			continue
 		}
 		if at := strings.Index(sql[t.start:t.end], "{{"); at >= 0 {
-			c.fault(path, "the placeholder %s is inside %s: values are bound, not spliced; write it bare",
-				excerpt.Of(sql[t.start+at:t.end]), within(t.kind))
+			name, _, closed := strings.Cut(sql[t.start+at:t.end], "}}")
+			if closed {
+				name += "}}"
+			}
+			c.fault(path, "the placeholder %s is inside %s: values are bound, not spliced; write it bare", excerpt.Of(name), within(t.kind))
 		}
 	}
 	return len(c.faults) == before
@@ -278,6 +281,8 @@ func misshapen(sql string, tokens []token) string {
 			return "a placeholder is not closed: want }}"
 		case t.open:
 			return "the statement ends inside " + within(t.kind)
+		case text == "{" && typed(sql, tokens[i+1:]):
+			return "a value is written {{name}}, and its type in parameters: ClickHouse's {name:Type} has no value here"
 		case t.kind == symbol && text == ";":
 			return "want one statement, not several"
 		case t.kind == word && strings.EqualFold(text, "FORMAT") && formatClause(sql, tokens[i+1:]):
@@ -287,6 +292,11 @@ func misshapen(sql string, tokens []token) string {
 		}
 	}
 	return ""
+}
+
+// typed reports whether what follows a brace makes it a parameter of ClickHouse.
+func typed(sql string, after []token) bool {
+	return len(after) > 2 && after[0].kind == word && sql[after[1].start] == ':' && after[2].kind == word
 }
 
 // formatClause reports whether what follows the word FORMAT makes it a clause:

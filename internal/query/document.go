@@ -146,11 +146,26 @@ const oneCondition = `[{"column": "score", "op": "gt", "value": 10}]`
 // another kind.
 func shape(f strictjson.Fault) string {
 	key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-	key, _, _ = strings.Cut(key, "[")
-	if like, known := shapes[key]; known && strings.HasPrefix(f.Message, "want ") {
-		return ", such as " + like
+	if meant, known := otherKeys[key]; known && strings.Contains(f.Message+",", " "+meant+",") {
+		return "; " + strconv.Quote(key) + " is called " + strconv.Quote(meant)
 	}
-	return ""
+	key, _, element := strings.Cut(key, "[")
+	like, known := shapes[key]
+	if !known || !strings.HasPrefix(f.Message, "want ") {
+		return ""
+	}
+	if element {
+		like = like[1 : len(like)-1]
+	}
+	return ", such as " + like
+}
+
+// otherKeys are keys as other languages call them; a fault that lists the keys which
+// there are names the one that is meant.
+var otherKeys = map[string]string{
+	"select": "columns", "fields": "columns", "where": "filters", "sort": "order_by", "skip": "offset", "page": "cursor", "top": "limit",
+	"as": "alias", "name": "alias", "function": "fn", "field": "column", "operator": "op", "values": "value",
+	"direction": "dir", "order": "dir", "from": "since", "start": "since", "to": "until", "end": "until", "interval": "every", "unit": "every", "tz": "time_zone",
 }
 
 // Parse reads a query document. The error is an *Error that names every fault.

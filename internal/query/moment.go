@@ -51,6 +51,9 @@ func (b *builder) moment(clause string, m Moment, zone *time.Location) (time.Tim
 	}
 	t, finer, err := record.ParseTime([]byte(m.Text), !m.Number, nil)
 	if err != nil {
+		if _, _, local := record.ParseTime([]byte(m.Text), !m.Number, time.UTC); local == nil {
+			return t, invalid("%s: %s has no offset: end it in Z, or in one such as +02:00", clause, excerpt.Quoted(m.Text))
+		}
 		return t, invalid("%s: %s %s: want an RFC 3339 time, a day such as 2026-06-01, a number since 1970, a length of time back from now such as 30m, 7d or -1mo, or one of now, today, yesterday, tomorrow",
 			clause, excerpt.Quoted(m.Text), err)
 	}

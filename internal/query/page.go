@@ -81,7 +81,7 @@ func (b *builder) resume() *Error {
 	case b.doc.Cursor == nil:
 		return nil
 	case b.opts.Cursors == nil || !b.opts.Ahead || !b.opts.Format.lines():
-		return invalid("cursor: pages are answered as JSON or NDJSON alone")
+		return invalid("cursor: pages are answered as JSON or NDJSON alone: ask with Accept: application/x-ndjson, or leave cursor out and name a larger limit")
 	case b.doc.Offset.N > 0:
 		return invalid("cursor: a page begins where the one before ended; leave offset out")
 	}

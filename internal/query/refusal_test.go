@@ -130,14 +130,17 @@ func TestTypingErrorsInTheDocument(t *testing.T) {
 func TestARefusalSaysHowItIsDone(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"order_by":"n"}`:                           `order_by: want an array, not a string, such as [{"column": "score", "dir": "desc"}]`,
-		`{"order_by":["n"]}`:                         `order_by[0]: want an object, not a string, such as [{"column": "score", "dir": "desc"}]`,
+		`{"order_by":["n"]}`:                         `order_by[0]: want an object, not a string, such as {"column": "score", "dir": "desc"}`,
 		`{"filters":{"n":1}}`:                        `such as [{"column": "score", "op": "gt", "value": 10}]`,
 		`{"filters":[{"not":[]}]}`:                   `filters[0].not: want an object, not an array, such as {"column": "score", "op": "gt", "value": 10}`,
-		`{"aggregations":["count"]}`:                 `such as [{"fn": "sum",`,
+		`{"aggregations":["count"]}`:                 `such as {"fn": "sum",`,
+		`{"columns":[1]}`:                            `want a string, not a number, such as "page"`,
+		`{"select":["n"]}`:                           `; "select" is called "columns"`,
+		`{"columns":["n"],"where":[]}`:               `; "where" is called "filters"`,
 		`{"time_bucket":{"every":3600}}`:             `such as "1h"`,
 		`{"sql":"SELECT 1"}`:                         `sql: unknown key; want one of aggregations, columns,`,
-		`{"order_by":[{"column":"n","order":"x"}]}`:  `order_by[0].order: unknown key; want one of column, dir`,
-		`{"time_range":{"column":"ts","from":"1d"}}`: `want one of column, since, time_zone, until`,
+		`{"order_by":[{"column":"n","order":"x"}]}`:  `order_by[0].order: unknown key; want one of column, dir; "order" is called "dir"`,
+		`{"time_range":{"column":"ts","from":"1d"}}`: `want one of column, since, time_zone, until; "from" is called "since"`,
 	} {
 		_, err := query.Parse([]byte(body))
 		assert.ErrorContains(t, err, says, body)
