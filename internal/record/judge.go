@@ -193,7 +193,7 @@ func appendRendered(codec Codec, dst, value []byte) ([]byte, error) {
 	}
 	start, end := len(dst), len(encoded)
 	// What is rendered stands behind what it is made of, and then in its place.
-	out, _, err := codec.RenderJSON(encoded, encoded[start:], lineOptions)
+	out, _, err := codec.RenderJSON(encoded, encoded[start:], lineOptions())
 	if err != nil {
 		return dst, malformed("%s", err)
 	}

@@ -196,7 +196,7 @@ func (l *Layout) AppendObject(dst, row []byte, keep []int, o RenderOptions) ([]b
 // AppendCompact appends a row as a JSON array that ClickHouse reads back into
 // the same values, NaN and the infinities included.
 func (l *Layout) AppendCompact(dst, row []byte) ([]byte, error) {
-	return l.appendFields(dst, row, '[', ']', lineOptions)
+	return l.appendFields(dst, row, '[', ']', lineOptions())
 }
 
 // appendFields appends all fields, with their names when opening is a brace.

@@ -15,7 +15,7 @@ const (
 )
 
 // lineOptions render what ClickHouse reads of a line.
-var lineOptions = RenderOptions{denormals: true, inLine: true}
+func lineOptions() RenderOptions { return RenderOptions{denormals: true, inLine: true} }
 
 // linesOf returns what turns rows of the columns into lines, nil when each
 // column has a codec of its own.
