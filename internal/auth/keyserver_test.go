@@ -181,7 +181,7 @@ func (r *rig) run() {
 		select {
 		case err := <-done:
 			assert.NoError(r.t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			r.t.Error("Run does not return")
 		}
 	})

@@ -132,15 +132,11 @@ func TestRetriesUntilClickHouseAnswers(t *testing.T) {
 	_, err := r.Status(tenant.Default)
 	require.ErrorContains(t, err, "cannot reach ClickHouse at "+r.proxy.Addr()+" (clickhouse.addr of tenant "+tenant.Default.String()+"): connect: ")
 	r.proxy.Pass(t)
-	for range 1000 {
-		if r.FirstLoaded() {
-			break
-		}
+	require.Eventually(t, func() bool {
 		r.clock.advance(time.Second)
 		r.poke()
-		time.Sleep(10 * time.Millisecond)
-	}
-	require.True(t, r.FirstLoaded())
+		return r.FirstLoaded()
+	}, time.Minute, 10*time.Millisecond)
 	require.Empty(t, r.Pending())
 
 	// A failure later keeps what is known.

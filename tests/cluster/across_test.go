@@ -33,6 +33,8 @@ func TestAcrossProcesses(t *testing.T) {
 	s.process("writer", "ingest")
 	for _, p := range []*harness.Server{one, other} {
 		p.AwaitReady(t)
+		// Who hears of a process for the first time may have missed what it told.
+		awaitFleet(t, p, 3)
 	}
 
 	t.Run("wait=inserted is answered by a process that does not write", func(t *testing.T) {
@@ -148,12 +150,7 @@ func TestAcrossProcesses(t *testing.T) {
 	t.Run("the fleet is known everywhere, and who lags is named", func(t *testing.T) {
 		for _, p := range []*harness.Server{one, other} {
 			s.awaitShards(p, "writer")
-			harness.Eventually(t, patience, func() error {
-				if f := fleetOf(t, p); !f.Agreed || len(f.Processes) != 3 {
-					return fmt.Errorf("%+v", f)
-				}
-				return nil
-			})
+			awaitFleet(t, p, 3)
 		}
 		one.WriteFile(t, "roles.json", `{"roles":["public","viewer","writer","more"]}`)
 		a := one.Ops(t, http.MethodPost, "/v1/ops/settings/reload", "")

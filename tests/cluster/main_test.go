@@ -92,6 +92,17 @@ func fleetOf(t *testing.T, p *harness.Server) (f fleet) {
 	return f
 }
 
+// awaitFleet waits until the process knows so many, who serve the same settings.
+func awaitFleet(t *testing.T, p *harness.Server, n int) {
+	t.Helper()
+	harness.Eventually(t, patience, func() error {
+		if f := fleetOf(t, p); !f.Agreed || len(f.Processes) != n {
+			return fmt.Errorf("%+v", f)
+		}
+		return nil
+	})
+}
+
 // awaitShards waits until the processes named, and no others, have all shards.
 func (s *service) awaitShards(p *harness.Server, names ...string) {
 	s.t.Helper()

@@ -31,6 +31,7 @@ func TestAnInstallationMovesToACluster(t *testing.T) {
 	next := s.process("next", "api,ingest")
 	next.AwaitReady(t)
 	url.Store(&next.URL)
+	load.Turn(t, patience)
 	under(t, load, "the switch")
 	harness.Eventually(t, patience, func() error {
 		var tenants []struct {

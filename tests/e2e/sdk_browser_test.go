@@ -94,7 +94,7 @@ func (p *sdkPage) stored(t *testing.T, ids ...string) {
 func cutBeforeTheFirstRow(t *testing.T, p *sdkPage, open func(string)) {
 	open("stream")
 	p.await(t, "again", "0") // a question with If-None-Match passes the browser's preflight
-	p.await(t, "open", "")
+	p.await(t, "begun", "")
 	harness.Eventually(t, time.Minute, func() error { return p.subscribers(t, 1) })
 	p.proxy.Refuse()
 	require.Equal(t, http.StatusOK, p.server.Ingest(t, "pages", `{"id":"while-away"}`).Status)

@@ -37,7 +37,7 @@ type follower struct {
 	mu    sync.Mutex
 	times map[string]int
 	gaps  int
-	comes int // connections that were accepted
+	comes int // connections on which it knows where it is
 }
 
 func follow(t *testing.T, url func() string, client *http.Client, from string) *follower {
@@ -71,22 +71,23 @@ func (f *follower) once(ctx context.Context) {
 		return
 	}
 	defer stream.Close()
-	f.mu.Lock()
-	f.comes++
-	f.mu.Unlock()
-	for {
+	for opened := false; ; opened = true {
 		frame, err := stream.Next()
 		if err != nil {
 			return
 		}
 		f.last = stream.LastID()
-		f.note(frame)
+		f.note(frame, !opened)
 	}
 }
 
-func (f *follower) note(frame streamtest.Frame) {
+// note counts what came; the first of a connection says where it stands.
+func (f *follower) note(frame streamtest.Frame, opens bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if opens {
+		f.comes++
+	}
 	if frame.Event == "gap" {
 		f.gaps++
 	}

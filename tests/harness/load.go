@@ -22,6 +22,7 @@ type Load struct {
 	stop    chan struct{}
 	clients sync.WaitGroup
 	next    atomic.Int64
+	posted  []atomic.Int64 // by client
 
 	mu       sync.Mutex
 	answered map[string]bool
@@ -37,7 +38,7 @@ func CreateLoadTable(t testing.TB, c *ClickHouse, table string) {
 // StartLoad begins; url is asked anew for each request, because a restarted
 // server has another port.
 func StartLoad(url func() string, table string, clients int) *Load {
-	l := &Load{url: url, table: table, stop: make(chan struct{}), answered: map[string]bool{}, statuses: map[int]int{}}
+	l := &Load{url: url, table: table, stop: make(chan struct{}), posted: make([]atomic.Int64, clients), answered: map[string]bool{}, statuses: map[int]int{}}
 	for i := range clients {
 		l.clients.Add(1)
 		go l.client(i)
@@ -49,6 +50,21 @@ func StartLoad(url func() string, table string, clients int) *Load {
 func (l *Load) Stop() {
 	close(l.stop)
 	l.clients.Wait()
+}
+
+// Turn waits until every request is over that is under way now. Those that follow
+// asked for the url after the call.
+func (l *Load) Turn(t testing.TB, within time.Duration) {
+	t.Helper()
+	for i := range l.posted {
+		before := l.posted[i].Load()
+		Eventually(t, within, func() error {
+			if l.posted[i].Load() == before {
+				return fmt.Errorf("client %d still waits for an answer", i)
+			}
+			return nil
+		})
+	}
 }
 
 // Answered is how many rows were accepted so far.
@@ -83,7 +99,9 @@ func (l *Load) client(i int) {
 		if i%2 == 1 {
 			rows = 50
 		}
-		if !l.post(client, rows) {
+		taken := l.post(client, rows)
+		l.posted[i].Add(1)
+		if !taken {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
