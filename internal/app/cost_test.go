@@ -75,7 +75,7 @@ func TestTenantsThatDoNothing(t *testing.T) {
 				}
 			}
 			return true
-		}, time.Minute, 10*time.Millisecond)
+		}, 5*time.Minute, 10*time.Millisecond)
 		id := tenant.ID("t00000")
 		begun = time.Now()
 		require.True(t, a.registry.Reload(t.Context(), &id).Adopted)

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"fmt"
-	"net/http"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,19 +31,7 @@ func TestAnInstallationMovesToACluster(t *testing.T) {
 	url.Store(&next.URL)
 	load.Turn(t, patience)
 	under(t, load, "the switch")
-	harness.Eventually(t, patience, func() error {
-		var tenants []struct {
-			Queue struct {
-				Pending int `json:"pending_chunks"`
-			}
-		}
-		old.Ops(t, http.MethodGet, "/v1/ops/tenants", "").JSON(t, &tenants)
-		require.Len(t, tenants, 1)
-		if n := tenants[0].Queue.Pending; n > 0 {
-			return fmt.Errorf("%d chunks are not written yet", n)
-		}
-		return nil
-	})
+	old.AwaitDrained(t, patience)
 	old.Signal(syscall.SIGTERM)
 	require.Zero(t, old.Wait(t, patience))
 	load.Stop()

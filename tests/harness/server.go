@@ -155,6 +155,25 @@ func (s *Server) AwaitReady(t testing.TB) {
 	})
 }
 
+// AwaitDrained waits until the queue of the server's one tenant holds nothing that is
+// not written, and acknowledged.
+func (s *Server) AwaitDrained(t testing.TB, within time.Duration) {
+	t.Helper()
+	Eventually(t, within, func() error {
+		var tenants []struct {
+			Queue struct {
+				Pending int `json:"pending_chunks"`
+			}
+		}
+		s.Ops(t, http.MethodGet, "/v1/ops/tenants", "").JSON(t, &tenants)
+		require.Len(t, tenants, 1)
+		if n := tenants[0].Queue.Pending; n > 0 {
+			return fmt.Errorf("%d chunks are not written yet", n)
+		}
+		return nil
+	})
+}
+
 // Answer is a response, read whole.
 type Answer struct {
 	Status int
