@@ -27,8 +27,9 @@ func neverOlder(t *testing.T, make Factory) {
 
 	var all sync.WaitGroup
 	var hits, answers atomic.Int64
+	begun := time.Now()
 	all.Go(func() { // for a while, and until something was kept
-		for begun := time.Now(); ctx.Err() == nil && (hits.Load() == 0 || time.Since(begun) < 300*time.Millisecond); {
+		for ctx.Err() == nil && (hits.Load() == 0 || time.Since(begun) < 300*time.Millisecond) {
 			time.Sleep(time.Millisecond)
 		}
 		cancel()
@@ -44,7 +45,11 @@ func neverOlder(t *testing.T, make Factory) {
 					assert.NoError(t, c.Invalidate(context.Background(), ids("a"), []string{name(at)}))
 				}
 				raise(&told[at], now)
-				time.Sleep(time.Duration(rand.IntN(200)) * time.Microsecond)
+				pause := 200 * time.Microsecond
+				if hits.Load() == 0 { // answers take longer than writes leave them
+					pause += time.Since(begun) / 10
+				}
+				time.Sleep(rand.N(pause))
 			}
 		})
 	}
