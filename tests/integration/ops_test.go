@@ -231,6 +231,7 @@ func TestOperationsAreAudited(t *testing.T) {
 	s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, admin...)
 	s.do(http.MethodPost, "/v1/ops/query", `{"sql":"SELECT 1"}`, as(t, "viewer")...)
 	s.do(http.MethodGet, "/v1/ops/tenants", "", "X-Operator-Key", operatorKey)
+	s.stop() // then all is in the log
 	assert.Len(t, s.logs.lines(`"msg":"audit"`, `"by":"operator"`, `"path":"/v1/ops/query"`, `"statement":"INSERT INTO pages (event_id) VALUES (?)"`, `"write":true`, `"outcome":"ok"`), 1)
 	assert.Len(t, s.logs.lines(`"msg":"audit"`, `token \"admin\" \"ann\"`, `"outcome":"ok"`), 1)
 	assert.Len(t, s.logs.lines(`"msg":"audit"`, `token \"viewer\"`, `"outcome":"auth.forbidden"`), 1)
