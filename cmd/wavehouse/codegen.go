@@ -155,7 +155,11 @@ func (o *codegenOptions) shape(ctx context.Context, t *terminal) (codegen.Shape,
 		if err != nil {
 			return codegen.Shape{}, err
 		}
-		return app.Types(ctx, snapshot, o.role, o.against, lookup(t.env, "WH_CH_PASSWORD"))
+		password, err := passwords(t)
+		if err != nil {
+			return codegen.Shape{}, err
+		}
+		return app.Types(ctx, snapshot, o.role, o.against, password(snapshot.Tenant))
 	}
 	client, err := o.ops.client(t.env)
 	if err != nil {

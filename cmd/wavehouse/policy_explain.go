@@ -113,7 +113,11 @@ func (o explainOptions) findTable(
 	case o.against != "" && len(o.columns) > 0:
 		return nil, "", &usageError{errors.New("--against and --column exclude each other")}
 	case o.against != "":
-		catalogue, err := app.Discover(ctx, snapshot, o.against, lookup(t.env, "WH_CH_PASSWORD"))
+		password, err := passwords(t)
+		if err != nil {
+			return nil, "", err
+		}
+		catalogue, err := app.Discover(ctx, snapshot, o.against, password(snapshot.Tenant))
 		if err != nil {
 			return nil, "", fmt.Errorf("read the tables of %s: %w", o.against, err)
 		}

@@ -25,7 +25,8 @@ func newValidate(t *terminal) *cobra.Command {
 would be adopted (warnings allowed), 1 when it would not, 2 on wrong usage. In a
 directory with one folder for each tenant a finding begins with its folder.
 WH_SETTINGS_DIR names the directory when no argument does; --against takes
-passwords from WH_CH_PASSWORD and WH_CH_PASSWORDS_FILE.`,
+passwords as the server does: WH_CH_PASSWORD, WH_CH_PASSWORD_FILE,
+WH_CH_PASSWORDS_FILE.`,
 		Example: `  wavehouse validate ./settings
   wavehouse validate --format json ./settings
   wavehouse validate --show ./settings
@@ -119,10 +120,20 @@ func byTenant(t *terminal, key, variable, all string) (func(tenant.ID) string, e
 	}, nil
 }
 
+// passwords returns what each tenant's password of ClickHouse is, by the variables of
+// the boot configuration.
+func passwords(t *terminal) (func(tenant.ID) string, error) {
+	boot, _, err := config.Read(t.env, nil)
+	if err != nil {
+		return nil, err
+	}
+	return byTenant(t, "clickhouse.passwords_file", "WH_CH_PASSWORDS_FILE", boot.ClickHouse.Password.Reveal())
+}
+
 // checkAgainst adds to the report what a live ClickHouse says about the tenants
 // that have no error.
 func checkAgainst(ctx context.Context, t *terminal, report *settings.Report, addr string) error {
-	password, err := byTenant(t, "clickhouse.passwords_file", "WH_CH_PASSWORDS_FILE", lookup(t.env, "WH_CH_PASSWORD"))
+	password, err := passwords(t)
 	if err != nil {
 		return err
 	}

@@ -147,3 +147,30 @@ func TestValidateAgainstWarnsOfWhatIsMadeFromDeniedColumns(t *testing.T) {
 		`policies.json: warning: tables.visits.viewer.select: the role may not read the column "ip" of "events", and reads the view "visits", which is made from it`,
 	}, strings.Split(strings.TrimSpace(out), "\n"))
 }
+
+// Every command that asks a ClickHouse has the password that the server would have.
+func TestPasswordsOfAClickHouseThatIsAsked(t *testing.T) {
+	ch := clickhousetest.Start(t)
+	ch.Exec(t, "CREATE TABLE events (id String, org String, ip String) ENGINE = MergeTree ORDER BY id")
+	dir := nestedSettings(t, map[string]map[string]string{"acme": {"config.json": fmt.Sprintf(
+		`{"auth": {"tenant_claim": "tenant"}, "clickhouse": {"database": %q, "username": %q}}`, ch.Database, clickhousetest.SecuredUser)}})
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "secret")
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		return name
+	}
+	for _, variable := range []string{
+		"WH_CH_PASSWORD=" + clickhousetest.SecuredPassword, "WH_CH_PASSWORD_FILE=" + file(clickhousetest.SecuredPassword+"\n"),
+		"WH_CH_PASSWORDS_FILE=" + file(fmt.Sprintf(`{"acme": %q}`, clickhousetest.SecuredPassword)),
+	} {
+		for _, args := range [][]string{
+			{"validate", dir}, {"policy", "explain", "--dir", dir, "--table", "events"}, {"codegen", "ts", "--dir", dir, "--role", "public"},
+		} {
+			args = append(args, "--tenant", "acme", "--against", ch.HTTPAddr())
+			_, talk, code := command(t, nil, args...)
+			assert.NotZero(t, code, "%v without a password: %s", args, talk)
+			out, talk, code := command(t, []string{variable}, args...)
+			assert.Zero(t, code, "%v with %s: %s %s", args, variable, out, talk)
+		}
+	}
+}
