@@ -2,12 +2,14 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/config"
 )
@@ -42,6 +44,29 @@ func LimitMemory(limit int64) {
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(float64(limit) * memoryShare))
 	}
+}
+
+// startLasts bounds how long the garbage of the start is waited for, and startLook is
+// how often it is asked whether the start is over.
+const startLasts, startLook = time.Minute, time.Second
+
+// collectOnce gives back what reading settings and tables left behind, which the
+// collector would otherwise keep for minutes: SpareHeap lets it. It waits until the
+// tables of all tenants are known, for startLasts at most.
+func (a *App) collectOnce(ctx context.Context) {
+	look := time.NewTicker(startLook)
+	defer look.Stop()
+	for range startLasts / startLook {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		if len(a.schemas.Pending()) == 0 {
+			break
+		}
+	}
+	debug.FreeOSMemory()
 }
 
 // Where a control group has its limit, beneath the root: of version 2, and of

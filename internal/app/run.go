@@ -53,6 +53,10 @@ func (a *App) Run(ctx context.Context) error {
 	a.adopt(base, nil)
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
+	group.Go(func() error {
+		a.collectOnce(feeding)
+		return nil
+	})
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
 	group.Go(func() error { return a.runBackends(serving) })
 	group.Go(named("fleet", func() error { return a.fleet.Run(feeding) }))

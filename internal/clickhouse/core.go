@@ -66,7 +66,7 @@ func newCore(w *wish, s size) *core {
 		key: w.key, size: s, name: w.config.name(),
 		slots: make(slots, s.open), writes: make(slots, s.open), questions: make(slots, min(s.open, maxQuestions)),
 		lingering: make(slots, max(1, s.open-max(1, s.open/4))), life: life, end: end,
-		conns: newHTTPConns(s.idle),
+		conns: newHTTPConns(s.idle, s.open),
 		transport: &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig:     w.tls.Clone(),

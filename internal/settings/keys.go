@@ -38,7 +38,7 @@ var fields = []spec.Field{
 	{Key: "clickhouse.max_open_conns", Default: "10", Min: "1", Max: "10000",
 		Doc: "Statements at once. INSERTs of the queue have as many of their own, and the server's questions four at most: none of the three waits for another."},
 	{Key: "clickhouse.max_idle_conns", Default: "5", Min: "0", Max: "10000",
-		Doc: "Connections that are kept without work, at most `max_open_conns`; left out, it follows a smaller one."},
+		Doc: "Connections that are kept without work, at most `max_open_conns`; left out, it follows a smaller one. Those of short reads may be `max_open_conns` for a quarter of a second."},
 
 	{Key: "auth", Doc: "How the tenant's tokens are read."},
 	{Key: "auth.jwks_url", Max: "2048",
