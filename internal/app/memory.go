@@ -50,10 +50,9 @@ func LimitMemory(limit int64) {
 // how often it is asked whether the start is over.
 const startLasts, startLook = time.Minute, time.Second
 
-// collectOnce gives back what reading settings and tables left behind, which the
-// collector would otherwise keep for minutes: SpareHeap lets it. It waits until the
-// tables of all tenants are known, for startLasts at most.
-func (a *App) collectOnce(ctx context.Context) {
+// onceStarted calls do when nothing is pending any more, after startLasts at the
+// latest, and never when ctx ends before.
+func onceStarted(ctx context.Context, pending func() bool, do func()) {
 	look := time.NewTicker(startLook)
 	defer look.Stop()
 	for range startLasts / startLook {
@@ -62,11 +61,11 @@ func (a *App) collectOnce(ctx context.Context) {
 			return
 		case <-look.C:
 		}
-		if len(a.schemas.Pending()) == 0 {
+		if !pending() {
 			break
 		}
 	}
-	debug.FreeOSMemory()
+	do()
 }
 
 // Where a control group has its limit, beneath the root: of version 2, and of

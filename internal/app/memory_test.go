@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -8,7 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/wavehouse/wavehouse/internal/config"
@@ -102,4 +106,30 @@ func TestSpareHeapTakesNoRoom(t *testing.T) {
 	}
 	require.Less(t, resident()-before, 256<<20)
 	runtime.KeepAlive(kept)
+}
+
+func TestGarbageOfTheStartIsCollectedOnceItIsOver(t *testing.T) {
+	for name, f := range map[string]struct {
+		busy  time.Duration // how long tables are not known
+		lives time.Duration
+		at    time.Duration // 0 for never
+	}{
+		"when all tables are known":      {busy: 5500 * time.Millisecond, lives: time.Hour, at: 6 * time.Second},
+		"though some never are":          {busy: 24 * time.Hour, lives: time.Hour, at: time.Minute},
+		"not when the process ends then": {busy: time.Hour, lives: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), f.lives)
+				defer cancel()
+				began, calls := time.Now(), []time.Duration(nil)
+				onceStarted(ctx, func() bool { return time.Since(began) < f.busy }, func() { calls = append(calls, time.Since(began)) })
+				if f.at == 0 {
+					assert.Empty(t, calls)
+					return
+				}
+				assert.Equal(t, []time.Duration{f.at}, calls)
+			})
+		})
+	}
 }

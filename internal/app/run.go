@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -54,7 +55,9 @@ func (a *App) Run(ctx context.Context) error {
 	group.Go(named("settings", func() error { return a.registry.Run(feeding) }))
 	group.Go(named("schema", func() error { return a.schemas.Run(feeding) }))
 	group.Go(func() error {
-		a.collectOnce(feeding)
+		// What reading settings and tables left behind would stay for minutes, as
+		// SpareHeap lets it.
+		onceStarted(feeding, func() bool { return len(a.schemas.Pending()) > 0 }, debug.FreeOSMemory)
 		return nil
 	})
 	group.Go(named("auth", func() error { return a.auth.Run(serving) }))
