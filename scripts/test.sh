@@ -34,16 +34,18 @@ gotest() { # name, go test arguments...
     "$gotestsum" --format pkgname-and-test-fails --format-icons text --jsonfile-timing-events "$verdicts" -- \
         -count=1 -timeout 15m -vet=off "$@"
 }
-# Under the race detector what searches at random looks at fewer cases: -short.
-# All of them are looked at in the run that counts coverage.
 race() { # name, go test arguments...
     (export CGO_ENABLED=1; name=$1; shift; gotest "$name" -race -parallel 4 "$@")
 }
-# Packages that wait for servers of their own more than they compute. There the
-# counters of coverage cost nothing, and one run does for both.
+# Packages that wait for servers of their own more than they compute.
 waiting='/internal/(cache/redis|dedupe/(dynamo|natskv)|mq/(nats|natstest)|notice/nats)(/|$)'
 waits=$(go list ./internal/... | grep -E "$waiting") || exit 1
-works=$(go list ./internal/... ./cmd/... | grep -vE "$waiting") || exit 1
+# Packages that compute so much that coverage cannot be counted under the race
+# detector: its counters would make minutes of seconds. They are tested twice, and
+# what searches at random looks at fewer cases under the race detector (-short).
+computing='/internal/(coord/natskv|insert|mq/embedded|record|stream)(/|$)'
+computes=$(go list ./internal/... | grep -E "$computing") || exit 1
+others=$(go list ./internal/... | grep -vE "$waiting|$computing") || exit 1
 # The Go client is a module of its own.
 gotest_in() { # directory, name, go test arguments...
     (cd "$1" && shift && gotest "$@")
@@ -52,10 +54,10 @@ sdk() { (cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test &
 
 suite lint ./scripts/lint.sh
 suite build make --no-print-directory build
-# Coverage of the others is counted in a run of its own: under the race detector a
-# counter costs so much that the busiest packages take minutes instead of seconds.
 # shellcheck disable=SC2086
-suite unit race unit -short $works ./deployments/... ./scripts/...
+suite unit race unit -coverprofile="$work/cover.unit" $others
+# shellcheck disable=SC2086
+suite computing race computing -short $computes ./cmd/... ./deployments/... ./scripts/...
 # What these packages stand on is covered from there too.
 # shellcheck disable=SC2086
 suite servers race servers -coverprofile="$work/cover.servers" \
@@ -64,11 +66,11 @@ suite servers race servers -coverprofile="$work/cover.servers" \
 # cores.
 # shellcheck disable=SC2086
 suite integration gotest integration -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... \
-    ./tests/integration/... $works
+    ./tests/integration/... $computes
 suite e2e gotest e2e -parallel 4 ./tests/e2e/... ./tests/cluster/...
 suite sdk sdk
 suite sdk-go gotest_in sdk/go sdk-go ./...
-suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.servers"
+suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.unit" "$work/cover.servers"
 
 count() { cat "$work"/*.json | grep '"Test":' | grep -c "\"Action\":\"$1\""; } # pass, fail or skip
 broken=$(count fail)
