@@ -17,7 +17,7 @@ func (s *server) readBack(body, format, structure, sql string) string {
 	s.t.Helper()
 	s.ch.Exec(s.t, "CREATE OR REPLACE TABLE answered (text String) ENGINE = Memory")
 	insert := fmt.Sprintf("INSERT INTO answered SELECT %s FROM input('%s') FORMAT %s", sql, strings.ReplaceAll(structure, "'", `\'`), format)
-	address := fmt.Sprintf("http://127.0.0.1:%d/?max_threads=1&database=%s&query=%s", s.ch.HTTPPort, s.ch.Database, url.QueryEscape(insert))
+	address := fmt.Sprintf("http://127.0.0.1:%d/?max_threads=1&date_time_input_format=best_effort&database=%s&query=%s", s.ch.HTTPPort, s.ch.Database, url.QueryEscape(insert))
 	response, err := http.Post(address, "application/octet-stream", strings.NewReader(body))
 	require.NoError(s.t, err)
 	defer response.Body.Close()
