@@ -44,10 +44,14 @@ type Dependencies struct {
 // was made.
 func (d Dependencies) certain(ctx context.Context) bool { return d.Confirm == nil || d.Confirm(ctx) }
 
+// worthALook is how long an answer took for which it is worth while to ask whether
+// its dependencies hold: that costs ClickHouse as much as a small query.
+const worthALook = 100 * time.Millisecond
+
 // ttl is how long an answer is kept that took so long to make.
 func (d Dependencies) ttl(ctx context.Context, took, own time.Duration) time.Duration {
 	unbound := TTL(took, own, false)
-	if bound := TTL(took, own, d.Complete); bound > unbound && d.certain(ctx) {
+	if bound := TTL(took, own, d.Complete); bound > unbound && took >= worthALook && d.certain(ctx) {
 		return bound
 	}
 	return unbound

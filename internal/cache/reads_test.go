@@ -262,6 +262,39 @@ func TestAnswersOfUnknownTablesAreKeptForSeconds(t *testing.T) {
 	}
 }
 
+// A look at the views costs as much as a small query: who asks for little pays none.
+func TestCheapAnswersAreKeptForSecondsUnconfirmed(t *testing.T) {
+	for took, looks := range map[time.Duration]int{20 * time.Millisecond: 0, 100 * time.Millisecond: 1} {
+		now := time.Date(2026, 3, 24, 12, 0, 0, 0, time.UTC)
+		clock := func() time.Time { return now }
+		store, err := local.New(local.Options{MaxBytes: 1 << 20, Now: clock})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
+		reads, looked := cache.NewReads(cache.ReadsOptions{Cache: store, Now: clock}), 0
+		question := cache.Query{
+			Key: cache.NewKey("a").Add("q").Key(),
+			Dependencies: func(context.Context) cache.Dependencies {
+				return cache.Dependencies{Complete: true, Confirm: func(context.Context) bool { looked++; return true }}
+			},
+			Run: func(context.Context) (cache.Answer, error) {
+				now = now.Add(took)
+				return cache.Answer{Body: []byte("answer"), ContentType: "text/plain"}, nil
+			},
+		}
+		ask := func() cache.Outcome {
+			_, outcome, err := reads.Get(t.Context(), question)
+			require.NoError(t, err)
+			return outcome
+		}
+		require.Equal(t, cache.Miss, ask())
+		assert.Equal(t, looks, looked, took)
+		now = now.Add(9 * time.Second)
+		require.Equal(t, cache.Hit, ask(), took)
+		now = now.Add(2 * time.Second)
+		assert.Equal(t, looks == 1, ask() == cache.Hit, took)
+	}
+}
+
 func TestTTL(t *testing.T) {
 	for _, c := range []struct {
 		took, own time.Duration
