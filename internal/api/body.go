@@ -62,9 +62,15 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, 
 	if r.ContentLength > limit && plain {
 		return nil, nil, tooLarge(limit)
 	}
-	arriving := &arriving{body: r.Body, control: http.NewResponseController(w)}
-	arriving.begin()
-	m := &bodyMemory{of: b, ctx: r.Context(), tenant: id}
+	on := struct { // the way of one body
+		arriving
+		bodyMemory
+	}{
+		arriving{body: r.Body, control: *http.NewResponseController(w)},
+		bodyMemory{of: b, ctx: r.Context(), tenant: id},
+	}
+	arriving, m := &on.arriving, &on.bodyMemory
+	arriving.begin(time.Now())
 	expected := int64(-1)
 	if plain {
 		expected = r.ContentLength
@@ -78,8 +84,12 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, 
 		}
 		return nil, nil, err
 	}
-	// The deadline is for the body alone.
+	// The deadline is for the body alone. That nothing of it is left the server finds
+	// out by reading, unless it is told.
 	arriving.end()
+	if plain {
+		_ = r.Body.Close()
+	}
 	held := int64(cap(body))
 	return body, func() { m.give(held) }, nil
 }
@@ -170,15 +180,15 @@ func (m *bodyMemory) readAll(reader *decoded, limit, expected int64) (body []byt
 // arriving is a body on its way. It is cut off when too little of it comes.
 type arriving struct {
 	body    io.Reader
-	control *http.ResponseController
+	control http.ResponseController
 	until   time.Time // when all of it must be here
 	renewed time.Time // when the deadline was set
 	got     int       // since then
 }
 
-func (a *arriving) begin() {
-	a.until = time.Now().Add(bodyTimeout)
-	a.renew(time.Now())
+func (a *arriving) begin(now time.Time) {
+	a.until = now.Add(bodyTimeout)
+	a.renew(now)
 }
 
 func (a *arriving) renew(now time.Time) {

@@ -9,18 +9,25 @@ type withoutCacheState struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (w withoutCacheState) WriteHeader(status int) {
-	w.Header().Del("X-Cache")
+	delete(w.Header(), cacheHeader)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w withoutCacheState) Write(body []byte) (int, error) {
-	w.Header().Del("X-Cache")
+	delete(w.Header(), cacheHeader)
 	return w.ResponseWriter.Write(body)
 }
 
 // Unwrap is for http.ResponseController.
 func (w withoutCacheState) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// tellCacheState says whether an answer was cached, to who may know it.
+func tellCacheState(w http.ResponseWriter, state string) {
+	if _, hidden := w.(withoutCacheState); !hidden {
+		setHeaders(w.Header(), cacheHeader, state)
+	}
+}
 
 // discreetly hides the state of the cache from a caller who does not see all rows.
 func discreetly(w http.ResponseWriter, hidesRows bool) http.ResponseWriter {

@@ -67,9 +67,9 @@ type audience struct {
 	rules *policy.Policy
 	role  string
 	here  here
-	// all says that the caller may know whatever was read, and own that it may
-	// know of the one table that is.
-	all, own bool
+	// all says that the caller may know whatever was read, own that it may know of
+	// the one table that is, and none that it may know nothing, whatever was read.
+	all, own, none bool
 }
 
 // audience is that of an answer of which nothing is known yet.
@@ -85,12 +85,9 @@ func (s *Server) audience(c *request) audience {
 func (s *Server) audienceOf(c *request, table *schema.Table, grant *policy.SelectGrant) audience {
 	a := s.audience(c)
 	a.own = grant.ShowsCost() && holdsRows(table.Engine)
+	a.none = !a.all && !grant.ShowsCost()
 	return a
 }
-
-// nobody reports whether the caller is told nothing, whatever was read: it reads one
-// table, of which it may see some rows.
-func (a audience) nobody(grant *policy.SelectGrant) bool { return !a.all && !grant.ShowsCost() }
 
 // holdsRows reports whether reading a table of the engine reads no other table.
 func holdsRows(engine string) bool {
@@ -104,8 +101,8 @@ func holdsRows(engine string) bool {
 // sees reports whether the tables are all there are, and the caller may know what is
 // counted of each.
 func (a audience) sees(d cache.Dependencies) bool {
-	if a.all {
-		return true
+	if a.all || a.none {
+		return a.all
 	}
 	names, all := a.here.tables(d)
 	for _, table := range names {
@@ -119,18 +116,21 @@ func (a audience) sees(d cache.Dependencies) bool {
 // here is the database of a tenant.
 type here struct {
 	database string
-	known    func(table string) bool
+	tenant   tenant.ID
+	schemas  Schemas
 }
 
 func (s *Server) here(c *request) here {
-	return here{c.settings.Config.ClickHouse.Database, func(table string) bool {
-		catalogue, loaded := s.Schemas.Catalogue(c.tenant)
-		if !loaded {
-			return true
-		}
-		_, known := catalogue.Table(table)
-		return known
-	}}
+	return here{c.settings.Config.ClickHouse.Database, c.tenant, s.Schemas}
+}
+
+func (h here) known(table string) bool {
+	catalogue, loaded := h.schemas.Catalogue(h.tenant)
+	if !loaded {
+		return true
+	}
+	_, known := catalogue.Table(table)
+	return known
 }
 
 // tables are the names of those that an answer depends on, when all of them are known

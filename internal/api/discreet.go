@@ -37,9 +37,12 @@ func (s *Server) told(ctx context.Context, c *request, err error, frank bool) er
 	if frank {
 		return err
 	}
+	if err == nil {
+		return nil
+	}
 	err = blameless(err)
 	var said *clickhouse.Error
-	if err == nil || c.unheld() || !errors.As(err, &said) {
+	if c.unheld() || !errors.As(err, &said) {
 		return err
 	}
 	p := *problemOf(err)

@@ -75,7 +75,7 @@ func (s *Server) answerJoined(w http.ResponseWriter, r *http.Request, c *request
 		}
 		defer own.close()
 		header := w.Header()
-		header.Set("X-Cache", cacheBypass)
+		tellCacheState(w, cacheBypass)
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Stream-Position", s.Streams.EventID(topic, before.Frontier))
 		header.Set("X-Stream-Join", joinName(exact))

@@ -48,8 +48,8 @@ func (s *Server) answerKnown(w http.ResponseWriter, r *http.Request, a asked, wh
 		}
 		defer at.end()
 	}
-	w.Header().Set("Cache-Control", "private, no-cache")
-	w.Header().Set("X-Cache", cacheHit)
+	setHeaders(w.Header(), "Cache-Control", "private, no-cache")
+	tellCacheState(w, cacheHit)
 	who.tellKept(w.Header(), value, cache.Hit)
 	return s.sendValue(w, r, at, value)
 }

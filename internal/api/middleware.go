@@ -166,8 +166,7 @@ func (e *edge) wrap(next http.Handler) http.Handler {
 		defer e.inFlight.Dec()
 
 		id := requestID(r.Header.Get(requestIDHeader))
-		w.Header().Set(requestIDHeader, id)
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		setHeaders(w.Header(), requestIDHeader, id, "X-Content-Type-Options", "nosniff")
 		rec := &recorder{ResponseWriter: w, http1: r.ProtoMajor == 1}
 		if rec.http1 && r.Header["Expect"] != nil {
 			// What is sent before the body has no deadline of the answer before.

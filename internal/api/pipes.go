@@ -54,7 +54,7 @@ func (s *Server) pipe(w http.ResponseWriter, r *http.Request, c *request) error 
 			return err
 		}
 		defer ended()
-		w.Header().Set("X-Cache", cacheBypass)
+		tellCacheState(w, cacheBypass)
 		w.Header().Set("Cache-Control", "no-store")
 		return neverRetryable(s.writePipe(w, r, c, pipe))
 	}

@@ -91,13 +91,12 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	defer at.end()
 	limitTime(statement.Settings, pool)
 	c.countWhole(statement.Settings)
-	w.Header().Set("Cache-Control", "private, no-cache")
 	selection := clickhouse.Request{
 		SQL: statement.SQL, Params: statement.Params, Settings: statement.Settings, External: statement.External, ReadOnly: true,
 	}
 	q := read{
 		pool: pool, request: selection, as: as, document: question.document, rows: capOf(statement, as.format),
-		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name), who: who, untold: who.nobody(grant),
+		grant: bound.Fingerprint(), depends: s.tablesOf(pool, name), who: who, untold: who.none,
 	}
 	if joined {
 		return s.answerJoined(w, r, c, at, name, q)

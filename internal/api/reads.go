@@ -39,8 +39,10 @@ type Writes interface {
 	Wrote(ctx context.Context, id tenant.ID, changed bool)
 }
 
-// Values of X-Cache.
+// The header that says where an answer is from, and its values.
 const (
+	cacheHeader = "X-Cache"
+
 	cacheHit    = "HIT"
 	cacheMiss   = "MISS"
 	cacheBypass = "BYPASS"
@@ -73,7 +75,7 @@ type read struct {
 // answerRead answers from the cache when it may.
 func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read) error {
 	header := w.Header()
-	header.Set("Cache-Control", "private, no-cache")
+	setHeaders(header, "Cache-Control", "private, no-cache")
 	q.on = &tables{ask: q.depends}
 	if q.uncached || q.as.format != query.FormatJSON || s.Results == nil {
 		return s.answerApart(w, r, c, at, q, nil)
@@ -99,10 +101,11 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 	case err != nil:
 		return err
 	}
-	header.Set("X-Cache", cacheMiss)
+	state := cacheMiss
 	if outcome == cache.Hit {
-		header.Set("X-Cache", cacheHit)
+		state = cacheHit
 	}
+	tellCacheState(w, state)
 	if outcome == cache.Miss {
 		q.tell(r.Context(), header, own)
 	} else {
@@ -123,7 +126,7 @@ func (s *Server) answerApart(w http.ResponseWriter, r *http.Request, c *request,
 		}
 		defer own.close()
 	}
-	w.Header().Set("X-Cache", cacheBypass)
+	tellCacheState(w, cacheBypass)
 	q.tell(r.Context(), w.Header(), own)
 	return s.send(w, r, c, at, own, rendering{rows: q.as, of: q})
 }

@@ -126,7 +126,7 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, c *request, at *ro
 func tellRows(header http.Header, notes []cache.Note) {
 	for _, n := range notes {
 		if n.Name == truncatedHeader || n.Name == cursorHeader {
-			header.Set(n.Name, n.Value)
+			setHeaders(header, n.Name, n.Value)
 		}
 	}
 }
@@ -399,15 +399,14 @@ func (a *arrayWriter) close() error {
 // hold what is sent.
 func (s *Server) sendValue(w http.ResponseWriter, r *http.Request, at *room, v *cache.Value) (done bool, err error) {
 	header := w.Header()
-	header.Set("ETag", v.ETag)
 	tellRows(header, v.Notes)
 	if matches(r.Header.Get("If-None-Match"), v.ETag) {
+		setHeaders(header, "Etag", v.ETag)
 		w.WriteHeader(http.StatusNotModified)
 		return true, nil
 	}
 	encoding, size := encodingOf(r.Header.Get("Accept-Encoding"), v)
 	if size > pieceBytes && at.held < int64(size) && !at.hold(int64(size)) {
-		header.Del("ETag")
 		return false, nil
 	}
 	body, ok := v.Encoded(encoding)
@@ -416,13 +415,12 @@ func (s *Server) sendValue(w http.ResponseWriter, r *http.Request, at *room, v *
 			return false, err
 		}
 	}
-	header.Set("Content-Type", v.ContentType)
 	if encoding != cache.EncodingPlain {
 		header.Set("Content-Encoding", encoding)
 	} else if size > pieceBytes {
 		defer at.compressing(w, r)()
 	}
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	setHeaders(header, "Etag", v.ETag, "Content-Type", v.ContentType, "Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
 	return true, nil
 }

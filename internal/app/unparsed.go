@@ -20,14 +20,14 @@ func (l unparsedListener) Accept() (net.Conn, error) {
 		return nil, err //nolint:wrapcheck // the server looks whether it is a temporary net.Error
 	}
 	if tcp, ok := c.(*net.TCPConn); ok {
-		return unparsedConn{tcp}, nil
+		return unparsedConn{&deadlineConn{TCPConn: tcp}}, nil
 	}
 	return c, nil
 }
 
 // unparsedConn looks at what is written as a whole: the answers in question are one
 // write each.
-type unparsedConn struct{ *net.TCPConn }
+type unparsedConn struct{ *deadlineConn }
 
 var (
 	statusLine = []byte("HTTP/1.1 ")
@@ -40,9 +40,9 @@ var (
 func (c unparsedConn) Write(p []byte) (int, error) {
 	status, ok := unparsedStatus(p)
 	if !ok {
-		return c.TCPConn.Write(p) //nolint:wrapcheck // the connection's own
+		return c.deadlineConn.Write(p)
 	}
-	if _, err := c.TCPConn.Write(api.Unparsed(status)); err != nil {
+	if _, err := c.deadlineConn.Write(api.Unparsed(status)); err != nil {
 		return 0, fmt.Errorf("answer a request that cannot be read: %w", err)
 	}
 	return len(p), nil
