@@ -89,6 +89,7 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, id tenant.ID, 
 	arriving.end()
 	if plain {
 		_ = r.Body.Close()
+		received(w)
 	}
 	held := int64(cap(body))
 	return body, func() { m.give(held) }, nil

@@ -21,6 +21,9 @@ func ingestFormat(header http.Header, beacon bool) (record.InputFormat, error) {
 	if len(values) != 1 || strings.Contains(values[0], ",") {
 		return 0, unsupportedType("send one Content-Type: " + acceptedTypes)
 	}
+	if values[0] == "application/json" {
+		return record.JSON, nil // what nearly all send, without parameters
+	}
 	mediaType, params, err := mime.ParseMediaType(values[0])
 	if err != nil {
 		return 0, unsupportedType("the Content-Type does not parse: send " + acceptedTypes)
@@ -55,7 +58,11 @@ func ingestFormat(header http.Header, beacon bool) (record.InputFormat, error) {
 
 // eventData says where the data of CloudEvents goes, "" when the body holds none.
 func eventData(c *request, header http.Header) string {
-	mediaType, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
+	sent := header.Get("Content-Type")
+	if sent == "application/json" {
+		return ""
+	}
+	mediaType, _, _ := mime.ParseMediaType(sent)
 	switch mediaType {
 	case "application/cloudevents+json", "application/cloudevents-batch+json":
 		return c.settings.Config.Ingest.CloudEvents.Data

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/wavehouse/wavehouse/internal/ingest"
 	"github.com/wavehouse/wavehouse/internal/mq"
@@ -88,7 +89,7 @@ func (s *Server) ingest(w http.ResponseWriter, r *http.Request, c *request) erro
 	result, err := s.Gate.Ingest(ctx, ingest.Request{
 		Tenant: c.tenant, Table: table, Grant: grant, Claims: c.identity.Claims, Format: format, Body: body,
 		MissingAsZero: rules.MissingAsZero, UnknownFields: rules.Unknown(), CollectInto: rules.CollectInto,
-		CutTimes: rules.Times == settings.TimesTruncate, EventData: eventData(c, r.Header), IDs: recordIDs(c, name), Key: key, Caller: c.identity.Caller(),
+		CutTimes: rules.Times == settings.TimesTruncate, EventData: eventData(c, r.Header), IDs: recordIDs(c, name), Key: key, Caller: callerOf(c, key),
 		TraceParent: traceParent(ctx), AllResults: all, Places: wait != nil,
 		Refresh: func(ctx context.Context) *schema.Table { return s.refreshed(ctx, c, table) },
 	})
@@ -209,7 +210,18 @@ func allResults(c *request) (bool, error) {
 	return value != "", err
 }
 
+// callerOf names the caller of a request with a key: its keys are its own.
+func callerOf(c *request, key string) string {
+	if key == "" {
+		return ""
+	}
+	return c.identity.Caller()
+}
+
 func traceParent(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ""
+	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier["traceparent"]

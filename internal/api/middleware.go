@@ -45,7 +45,9 @@ type recorder struct {
 	http1  bool
 	// unpaced leaves deadlines to who writes.
 	unpaced bool
-	until   time.Time // of the last deadline
+	// received says that nothing of the request is still to come.
+	received bool
+	until    time.Time // of the last deadline
 }
 
 func (rec *recorder) WriteHeader(status int) {
@@ -94,7 +96,7 @@ func (rec *recorder) pace(p []byte) (n int, err error) {
 func (rec *recorder) last(r *http.Request) {
 	control, deadline := http.NewResponseController(rec.ResponseWriter), time.Now().Add(stallTimeout)
 	_ = control.SetWriteDeadline(deadline)
-	if rec.http1 && r.ContentLength != 0 {
+	if rec.http1 && r.ContentLength != 0 && !rec.received {
 		_ = control.SetReadDeadline(deadline)
 	}
 }
@@ -103,6 +105,13 @@ func (rec *recorder) last(r *http.Request) {
 func unpaced(w http.ResponseWriter) {
 	if rec := recorderOf(w); rec != nil {
 		rec.unpaced = true
+	}
+}
+
+// received says that the body was read whole.
+func received(w http.ResponseWriter) {
+	if rec := recorderOf(w); rec != nil {
+		rec.received = true
 	}
 }
 

@@ -18,11 +18,15 @@ type Bytes struct {
 
 	mu      sync.Mutex
 	used    int64
-	held    map[tenant.ID]int64 // of tenants that hold any
+	held    map[tenant.ID]*int64 // of tenants that hold any, and of maxIdle that did
 	waiting map[tenant.ID]int
 	given   chan struct{} // closed when something is given back; nil when nobody waits
 	queue   []*waiter     // of TakeWithin, the oldest first
 }
+
+// maxIdle bounds the tenants that are remembered without holding anything: most take
+// and give back again at once.
+const maxIdle = 64
 
 // maxQueue bounds those who wait in TakeWithin.
 const maxQueue = 1024
@@ -39,7 +43,7 @@ type waiter struct {
 func New(share, total int64) *Bytes {
 	return &Bytes{
 		share: share, total: total,
-		held: make(map[tenant.ID]int64), waiting: make(map[tenant.ID]int),
+		held: make(map[tenant.ID]*int64), waiting: make(map[tenant.ID]int),
 	}
 }
 
@@ -102,10 +106,14 @@ func (b *Bytes) TakeFirst(t tenant.ID, n int64) bool {
 
 func (b *Bytes) take(t tenant.ID, n int64) bool {
 	held := b.held[t]
-	if held > 0 && held+n > min(b.share, b.total-b.used) {
+	if held == nil {
+		held = new(int64)
+		b.held[t] = held
+	}
+	if *held > 0 && *held+n > min(b.share, b.total-b.used) {
 		return false
 	}
-	b.held[t] = held + n
+	*held += n
 	b.used += n
 	return true
 }
@@ -151,7 +159,8 @@ func (b *Bytes) Give(t tenant.ID, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used -= n
-	if b.held[t] -= n; b.held[t] == 0 {
+	held := b.held[t]
+	if *held -= n; *held == 0 && len(b.held) > maxIdle {
 		delete(b.held, t)
 	}
 	if len(b.queue) > 0 {

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -40,16 +41,35 @@ func TestThereIsRoomForWhoHoldsNothing(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, b.Used(), int64(total-total>>n+n*piece), "%d tenants", n)
-		require.GreaterOrEqual(t, b.held[greedy[n-1]], int64(piece))
+		require.GreaterOrEqual(t, *b.held[greedy[n-1]], int64(piece))
 	}
 	require.True(t, b.Take("late", 100), "a large one too")
 	require.False(t, b.Take("later", total), "but not more than there is")
 	for _, id := range append(greedy, "late") {
-		b.Give(id, b.held[id])
+		b.Give(id, *b.held[id])
 	}
 	require.Zero(t, b.Used())
-	require.Empty(t, b.held)
+	require.Zero(t, b.Used())
 	require.True(t, b.Take(birch, total), "alone, the first may have it all")
+}
+
+func TestWhoHoldsNothingIsNotRememberedForEver(t *testing.T) {
+	b := New(1000, 1000)
+	var ids []tenant.ID
+	for i := range 3 * maxIdle {
+		ids = append(ids, tenant.ID(strconv.Itoa(i)))
+		require.True(t, b.Take(ids[i], 1))
+	}
+	for _, id := range ids {
+		b.Give(id, 1)
+	}
+	require.Zero(t, b.Used())
+	require.Len(t, b.held, maxIdle)
+	for range 2 {
+		require.True(t, b.Take("later", 1000))
+		b.Give("later", 1000)
+	}
+	require.Len(t, b.held, maxIdle)
 }
 
 func TestTheFirstItemMayBeOfAnySize(t *testing.T) {
