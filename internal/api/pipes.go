@@ -173,7 +173,7 @@ func (s *Server) readPipe(w http.ResponseWriter, r *http.Request, c *request, pi
 	}
 	limitTime(q.request.Settings, pool)
 	c.countWhole(q.request.Settings)
-	return s.answerRead(w, r, c, at, q)
+	return s.answerRead(w, r, c, at, q, q.key(c.tenant))
 }
 
 // pipeTables are the tables that a pipe's answer depends on: those it names,

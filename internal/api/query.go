@@ -101,8 +101,9 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request, c *request) error
 	if joined {
 		return s.answerJoined(w, r, c, at, name, q)
 	}
-	s.known.Put(question, q.key(c.tenant))
-	return s.answerRead(w, r, c, at, q)
+	key := q.key(c.tenant)
+	s.known.Put(question, key)
+	return s.answerRead(w, r, c, at, q, key)
 }
 
 // refused is the answer to a document that asks for what the role may not

@@ -72,8 +72,8 @@ type read struct {
 	verify func(ctx context.Context, request clickhouse.Request) error
 }
 
-// answerRead answers from the cache when it may.
-func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read) error {
+// answerRead answers from the cache when it may. key is that of the question.
+func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, at *room, q read, key cache.Key) error {
 	header := w.Header()
 	setHeaders(header, "Cache-Control", "private, no-cache")
 	q.on = &tables{ask: q.depends}
@@ -83,7 +83,7 @@ func (s *Server) answerRead(w http.ResponseWriter, r *http.Request, c *request, 
 	var own *fetched
 	defer func() { own.close() }()
 	value, outcome, err := s.Results.Get(r.Context(), cache.Query{
-		Key: q.key(c.tenant), TTL: q.ttl, Dependencies: q.on.get,
+		Key: key, TTL: q.ttl, Dependencies: q.on.get,
 		Run: func(ctx context.Context) (answer cache.Answer, err error) {
 			if own, err = s.fetch(ctx, at, q); err != nil {
 				return answer, err

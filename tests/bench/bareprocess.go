@@ -17,16 +17,30 @@ import (
 
 // startBare runs the bare handler in a process of its own and returns it with
 // its address.
-func startBare(t *testing.T, answer string, flags ...string) (*harness.Process, string) {
+func startBare(t testing.TB, answer string, flags ...string) (*harness.Process, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "answer.json")
+	require.NoError(t, os.WriteFile(file, []byte(answer), 0o600))
+	return runBare(t, append(flags, file)...)
+}
+
+// startProxy runs Go's own reverse proxy in a process of its own and returns its
+// address.
+func startProxy(t testing.TB, engine string) string {
+	t.Helper()
+	_, addr := runBare(t, "-proxy", engine)
+	return addr
+}
+
+func runBare(t testing.TB, args ...string) (*harness.Process, string) {
 	t.Helper()
 	dir := t.TempDir()
-	bin, file := filepath.Join(dir, "bare"), filepath.Join(dir, "answer.json")
-	require.NoError(t, os.WriteFile(file, []byte(answer), 0o600))
+	bin := filepath.Join(dir, "bare")
 	build := exec.Command("go", "build", "-o", bin, "./tests/bench/bare")
 	build.Dir = harness.Root(t)
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	process := harness.StartProcess(t, dir, nil, bin, append(flags, file)...)
+	process := harness.StartProcess(t, dir, nil, bin, args...)
 	addr := ""
 	harness.Eventually(t, 10*time.Second, func() error {
 		addr = strings.TrimSpace(process.Output())

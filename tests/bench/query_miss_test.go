@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,9 +24,9 @@ import (
 
 // BenchmarkMiss is the uncached small question, one at a time, with the server
 // in this process so that it can be profiled. Beside it the same statements go
-// through a plain proxy of Go's own client and server, and straight to
-// ClickHouse. What each costs is reported as CPU: of this process, which
-// holds the load too, and of ClickHouse.
+// through Go's own reverse proxy, which is a process of its own, and straight to
+// ClickHouse. What each costs is reported as CPU: of this process, which holds the
+// load too, and of ClickHouse.
 func BenchmarkMiss(b *testing.B) {
 	d := newDesk(b)
 	sent := d.statementOf(b, small)
@@ -37,7 +36,7 @@ func BenchmarkMiss(b *testing.B) {
 		name, addr string
 		request    []byte
 	}{
-		{"wavehouse", d.serveHere(b), ours}, {"proxy", plainProxy(b, engine), sent}, {"direct", engine, sent},
+		{"wavehouse", d.serveHere(b), ours}, {"proxy", startProxy(b, engine), sent}, {"direct", engine, sent},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			next := d.unique([][]byte{slices.Clone(c.request)})
@@ -64,29 +63,6 @@ func cpuHere(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// plainProxy passes requests on and answers back, as simply as Go does it.
-func plainProxy(t testing.TB, engine string) string {
-	t.Helper()
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+engine+r.URL.RequestURI(), r.Body)
-		if err != nil {
-			panic(err)
-		}
-		out.ContentLength = r.ContentLength
-		out.Header = r.Header.Clone()
-		answer, err := transport.RoundTrip(out)
-		if err != nil {
-			panic(err)
-		}
-		defer answer.Body.Close()
-		w.WriteHeader(answer.StatusCode)
-		_, _ = io.Copy(w, answer.Body)
-	}))
-	t.Cleanup(func() { server.Close(); transport.CloseIdleConnections() })
-	return server.Listener.Addr().String()
 }
 
 // serveHere runs the server in this process and returns its address.
@@ -153,17 +129,19 @@ func (d *desk) contend(addr string, clients int, request func(c int) []byte) *co
 }
 
 // misses asks small questions that nobody asked before. Beside it ClickHouse is
-// asked with the very same requests, through a plain proxy and directly, and
-// with the statement as one writes it by hand.
+// asked with the very same requests and with the statement as one writes it by
+// hand, each directly and through a plain proxy.
 func (d *desk) misses(t *testing.T, clients int) []line {
 	t.Helper()
 	sent := d.statementOf(t, small)
 	same := func(int) []byte { return slices.Clone(sent) }
 	engine := hostOf(t, d.clickhouse.URL())
 	ours := d.contend(hostOf(t, d.server.URL), clients, func(c int) []byte { return d.ask(t, small, c) })
-	direct, proxied := d.contend(engine, clients, same), d.contend(plainProxy(t, engine), clients, same)
-	plain := d.contend(engine, clients, func(int) []byte { return d.byHand() })
-	all := []*contender{ours, direct, proxied, plain}
+	proxy := startProxy(t, engine)
+	direct, proxied := d.contend(engine, clients, same), d.contend(proxy, clients, same)
+	byHand := func(int) []byte { return d.byHand() }
+	plain, plainProxied := d.contend(engine, clients, byHand), d.contend(proxy, clients, byHand)
+	all := []*contender{ours, direct, proxied, plain, plainProxied}
 	var cpu, engineCPU []float64
 	for round := range *rounds {
 		for i := range all {
@@ -190,6 +168,7 @@ func (d *desk) misses(t *testing.T, clients int) []line {
 		beside(fmt.Sprintf("uncached small queries/s, clients: %d", clients), direct, "ClickHouse, the very same requests"),
 		beside("— beside a proxy", proxied, "the same requests through a plain Go proxy"),
 		beside("— beside the statement by hand", plain, "ClickHouse, the same rows without our settings"),
+		beside("— beside that through a proxy", plainProxied, "the statement by hand through a plain Go proxy"),
 		{"— p99, ms", fmt.Sprintf("%.2f", median(ours.p99)), fmt.Sprintf("%.2f", median(direct.p99)), fmt.Sprintf("%.2f", median(ours.p99)/median(direct.p99))},
 		{"— our CPU, µs a query", fmt.Sprintf("%.0f", median(cpu)), fmt.Sprintf("%.0f ClickHouse's meanwhile", median(engineCPU)),
 			fmt.Sprintf("%.2f", median(cpu)/median(engineCPU))},

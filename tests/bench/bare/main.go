@@ -1,6 +1,7 @@
 // Command bare is the floor under an HTTP answer in Go: it reads the body and
 // answers the bytes of a file, and does nothing else. With -publish it stores
-// the body in an fsynced JetStream stream before that.
+// the body in an fsynced JetStream stream before that. With -proxy it is Go's own
+// reverse proxy.
 package main
 
 import (
@@ -10,15 +11,21 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"time"
 )
 
 func main() {
 	publish := flag.String("publish", "", "`folder` to store every body in")
+	proxied := flag.String("proxy", "", "`address` to pass requests on to")
 	flag.Parse()
+	if *proxied != "" && flag.NArg() == 0 {
+		serve(reverseProxy(*proxied))
+	}
 	if flag.NArg() != 1 {
-		log.Fatal("usage: bare [-publish <folder>] <file to answer with>")
+		log.Fatal("usage: bare [-publish <folder>] <file to answer with>, or bare -proxy <address>")
 	}
 	store := func(io.Reader) error { return nil }
 	if *publish != "" {
@@ -31,12 +38,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(listener.Addr())
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := store(r.Body); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -44,6 +46,23 @@ func main() {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(answer)
-	})}
+	}))
+}
+
+// serve prints where it listens and does not return.
+func serve(handler http.Handler) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(listener.Addr())
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
 	log.Fatal(server.Serve(listener))
+}
+
+func reverseProxy(addr string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}) },
+		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
+	}
 }
