@@ -24,7 +24,8 @@ const (
 	bodyStall   = 10 * time.Second
 	bodyRate    = 10 << 10
 	// bodyStart is what a body is read into first, whatever its length is said to
-	// be, and bodyGrowth how many times of what has arrived is made room for.
+	// be, and bodyGrowth how many times of what has arrived is made room for. What is
+	// said of a small body is believed once it has begun to arrive.
 	bodyStart  = 4 << 10
 	bodyGrowth = 4
 	// smallBody is up to where a body takes its memory from what is kept for small
@@ -153,11 +154,12 @@ func (m *bodyMemory) give(n int64) {
 // what was taken of the memory. expected is how long the body is said to be, -1
 // for unknown.
 func (m *bodyMemory) readAll(reader *decoded, limit, expected int64) (body []byte, err error) {
-	most := limit + 1
+	most, believed := limit+1, int64(0)
 	if expected >= 0 {
 		most = min(most, max(expected, 511)+1)
+		believed = smallBody
 	}
-	for next := min(bodyStart, most); ; next = min(bodyGrowth*next, most) {
+	for next := min(bodyStart, most); ; next = min(max(bodyGrowth*next, believed), most) {
 		// The buffer before is held until it is copied.
 		if err := m.take(next); err != nil {
 			return body, err

@@ -51,7 +51,7 @@ func (c unparsedConn) Write(p []byte) (int, error) {
 // unparsedStatus is the status of an answer of net/http's own.
 func unparsedStatus(p []byte) (status int, ok bool) {
 	rest, ok := bytes.CutPrefix(p, statusLine)
-	if !ok {
+	if !ok || len(rest) == 0 || rest[0] < '4' {
 		return 0, false
 	}
 	line, _, _ := bytes.Cut(rest, []byte("\r\n"))
