@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"os"
@@ -40,16 +41,17 @@ type wound struct {
 	mended bool
 }
 
-// readBlock reads a file. One of which nothing is damaged keeps no records.
-func readBlock(path string, index uint32, stream, subject string) (*block, error) {
+// readBlock reads a file into the buffer. One of which nothing is damaged keeps no
+// records, and nothing of the buffer.
+func readBlock(path string, index uint32, stream, subject string, buffer *bytes.Buffer) (*block, error) {
 	c, err := newCodec(stream, subject, index)
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	if err := readFile(path, buffer); err != nil {
 		return nil, fmt.Errorf("read block of stream %s: %w", stream, err)
 	}
+	data := buffer.Bytes()
 	b := &block{path: path, index: index, codec: c, size: len(data)}
 	c.patience = 64 * max(len(data), 1<<20)
 	var records []record
@@ -75,6 +77,21 @@ func readBlock(path string, index uint32, stream, subject string) (*block, error
 		b.records = records
 	}
 	return b, nil
+}
+
+// readFile is os.ReadFile into a buffer.
+func readFile(path string, buffer *bytes.Buffer) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	buffer.Reset()
+	if info, err := file.Stat(); err == nil {
+		buffer.Grow(int(info.Size()) + bytes.MinRead) // so that the end is found without growing
+	}
+	_, err = buffer.ReadFrom(file)
+	return err
 }
 
 func (b *block) take(records []record, r record) []record {

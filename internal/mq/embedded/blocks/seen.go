@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"bytes"
 	"os"
 	"sync"
 	"time"
@@ -15,6 +16,25 @@ type Seen struct {
 	// was read last.
 	tails map[string]sight
 	reads map[string]trusted
+
+	buffers sync.Pool // of *bytes.Buffer; files are read into them
+}
+
+// buffer lends what a file is read into. nil makes one.
+func (s *Seen) buffer() *bytes.Buffer {
+	if s != nil {
+		if kept, ok := s.buffers.Get().(*bytes.Buffer); ok {
+			return kept
+		}
+	}
+	return &bytes.Buffer{}
+}
+
+// release takes back what buffer lent.
+func (s *Seen) release(b *bytes.Buffer) {
+	if s != nil {
+		s.buffers.Put(b)
+	}
 }
 
 type sight struct {

@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func (s *Stream) block(index uint32) (*block, error) {
 		return b, nil
 	}
 	note := s.Seen.look(path)
-	b, err := readBlock(path, index, s.Name, s.Subject)
+	b, err := readBlock(path, index, s.Name, s.Subject, &bytes.Buffer{})
 	if err == nil && !b.hurt() {
 		note(b)
 	}

@@ -69,13 +69,15 @@ func (s *Stream) HurtAt(seq uint64, now time.Time) (hurt bool, err error) {
 func (s *Stream) check(index uint32, newest bool) (hurt bool, err error) {
 	path := blockPath(s.Dir, index)
 	note := s.Seen.look(path)
-	b, err := readBlock(path, index, s.Name, s.Subject)
+	buffer := s.Seen.buffer()
+	b, err := readBlock(path, index, s.Name, s.Subject, buffer)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
 	if b.hurt() {
-		return !newest || !b.torn(), nil
+		return !newest || !b.torn(), nil // it holds on to the buffer
 	}
+	s.Seen.release(buffer)
 	note(b)
 	return false, nil
 }
