@@ -110,6 +110,16 @@ func (p *Process) signal(s syscall.Signal) {
 	}
 }
 
+// PID is the process's id, 0 while it does not run.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 func (p *Process) end(s syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -63,15 +63,36 @@ func throughThree(t *testing.T, embedded *bed) []line {
 	js := c.JetStream(t)
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BENCH", Subjects: []string{"bench.>"}, Replicas: 3})
 	require.NoError(t, err)
-	p := plan{clients: 64, rowsPerBody: 1, during: *duration}
-	bodies := makeBodies(p, 20)
-	var ours, bare, ratios []float64
-	for range *rounds {
-		us, messages := on.measure(t, p, bodies, on.gateway), publishEach(t, js, p, bodies)
-		accepted := float64(us.rows) / p.during.Seconds()
-		ours, bare = append(ours, accepted), append(bare, messages)
-		ratios = append(ratios, accepted/messages)
+	lines := singleRows(t, on, js, "single-row requests, 64 clients, three replicas, accepted rows/s")
+	for _, node := range c.Nodes {
+		if err := slowDisk(t, node.PID(), node.Dir, diskWrites); err != nil {
+			t.Logf("not measured with slow disks: %v", err)
+			return lines
+		}
 	}
-	return []line{{"single-row requests, 64 clients, three replicas, accepted rows/s",
-		fmt.Sprintf("%.0f", median(ours)), fmt.Sprintf("%.0f one bare publish per row", median(bare)), fmt.Sprintf("%.2f", median(ratios))}}
+	return append(lines, singleRows(t, on, js, fmt.Sprintf("with disks of %d writes/s under the servers", diskWrites))...)
+}
+
+// diskWrites is what a general volume of a cloud does in a second.
+const diskWrites = 3000
+
+// singleRows is what 64 clients are answered who send a row at a time, beside as many
+// who publish each row, and beside one who does and waits for each answer.
+func singleRows(t *testing.T, on *bed, js jetstream.JetStream, what string) []line {
+	t.Helper()
+	p := plan{clients: 64, rowsPerBody: 1, during: *duration}
+	inTurn := plan{clients: 1, rowsPerBody: 1, during: *duration}
+	bodies := makeBodies(p, 20)
+	var ours, bare, ratios, one, oneRatios []float64
+	for range *rounds {
+		us, messages, alone := on.measure(t, p, bodies, on.gateway), publishEach(t, js, p, bodies), publishEach(t, js, inTurn, bodies)
+		accepted := float64(us.rows) / p.during.Seconds()
+		ours, bare, one = append(ours, accepted), append(bare, messages), append(one, alone)
+		ratios, oneRatios = append(ratios, accepted/messages), append(oneRatios, accepted/alone)
+	}
+	rate := fmt.Sprintf("%.0f", median(ours))
+	return []line{
+		{what, rate, fmt.Sprintf("%.0f one bare publish per row, 64 at once", median(bare)), fmt.Sprintf("%.2f", median(ratios))},
+		{"— beside one after the other", rate, fmt.Sprintf("%.0f one bare publish per row, in turn", median(one)), fmt.Sprintf("%.2f", median(oneRatios))},
+	}
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -60,9 +61,18 @@ func serve(handler http.Handler) {
 	log.Fatal(server.Serve(listener))
 }
 
+// reverseProxy holds a statement before it sends it on: a body that is still looked at
+// for its end when the answer is there costs the transport its connection.
 func reverseProxy(addr string) http.Handler {
 	return &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: addr}) },
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: addr})
+			body, err := io.ReadAll(r.In.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			r.Out.Body = io.NopCloser(bytes.NewReader(body))
+		},
 		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
 }
