@@ -3,6 +3,7 @@ package settings
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/claim"
@@ -227,10 +228,17 @@ type CORS struct {
 
 // DefaultConfig is an empty config.json.
 func DefaultConfig() Config {
-	var c Config
-	keys().Fill(&c)
+	c := defaults()
+	spec.Separate(&c)
 	return c
 }
+
+// defaults is an empty config.json that is not to be changed: each tenant's begins
+// with it, and to read the defaults takes longer than most of those files.
+var defaults = sync.OnceValue(func() (c Config) { //nolint:gochecknoglobals // a constant
+	keys().Fill(&c)
+	return c
+})
 
 // Show renders the adopted config.json, defaults included, as JSON that would
 // be read back to the same settings, except that the values of

@@ -79,6 +79,27 @@ func (o Of[T]) Fill(into *T) {
 	})
 }
 
+// Separate gives values that were copied maps and slices of their own: the maps are
+// empty, as Fill makes them.
+func Separate[T any](values *T) {
+	v := reflect.ValueOf(values).Elem()
+	makeMaps(v)
+	cloneSlices(v)
+}
+
+func cloneSlices(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			cloneSlices(v.Field(i))
+		}
+	case v.Kind() == reflect.Slice && !v.IsNil() && v.CanSet():
+		clone := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(clone, v)
+		v.Set(clone)
+	}
+}
+
 func makeMaps(v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Struct:
