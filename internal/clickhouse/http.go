@@ -159,8 +159,11 @@ func payload(q Request) (io.Reader, string, error) {
 	return strings.NewReader(q.SQL), statementType, nil
 }
 
+// form holds statement and data as a multipart form. Data that is read is not
+// copied.
 func form(q Request) (io.Reader, string, error) {
 	buf := &bytes.Buffer{}
+	var before []io.Reader
 	w := multipart.NewWriter(buf)
 	if err := w.WriteField("query", q.SQL); err != nil {
 		return nil, "", err
@@ -170,14 +173,21 @@ func form(q Request) (io.Reader, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if _, err := part.Write(t.Data); err != nil {
+		if t.From != nil {
+			before = append(before, bytes.NewReader(bytes.Clone(buf.Bytes())), t.From)
+			buf.Reset()
+		} else if _, err := part.Write(t.Data); err != nil {
 			return nil, "", err
 		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, "", err
 	}
-	return bytes.NewReader(buf.Bytes()), w.FormDataContentType(), nil
+	rest := bytes.NewReader(buf.Bytes())
+	if before == nil {
+		return rest, w.FormDataContentType(), nil
+	}
+	return io.MultiReader(append(before, rest)...), w.FormDataContentType(), nil
 }
 
 // setHeaders sets the tenant's headers and then ours, so that no header of the

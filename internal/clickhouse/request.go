@@ -46,6 +46,7 @@ type ExternalTable struct {
 	Structure string // columns as in CREATE TABLE: "v UInt64"
 	Format    string // a ClickHouse input format: "RowBinary"
 	Data      []byte
+	From      io.Reader // instead of Data, read once
 }
 
 // Response is the answer of a statement. The caller closes Body, which gives

@@ -14,6 +14,7 @@ type verdict uint8
 const (
 	again      verdict = iota // not now; what is waited for has a backoff
 	stored                    // written
+	partly                    // written but for those that are absent
 	refused                   // ClickHouse refuses these rows, together
 	tooMuch                   // fewer at a time may pass
 	doubtful                  // they fail again and again, and nobody says why
@@ -78,6 +79,9 @@ func (f *batch) try(i *insertion) (verdict, error) {
 	case err == nil, class == clickhouse.ClassRejected, class == clickhouse.ClassSplittable && i.rows() > 1:
 		pool.succeed()
 		f.b.waits.succeed()
+		if len(i.absent) > 0 {
+			return partly, nil
+		}
 		return answered(class, err), err
 	case class == clickhouse.ClassNoPool:
 		pool.release()
@@ -164,17 +168,19 @@ func (f *batch) failed(b *backoff, class clickhouse.Class, err error) {
 		"tenant", f.b.topic.Tenant, "table", f.b.topic.Table, "class", class.String(), "retry_in", wait.String(), "error", err)
 }
 
-// insert sends the rows once.
+// insert sends the rows once. Those of an INSERT that was answered already are
+// only looked for.
 func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
-	f.note(i)
-	body := i.body()
 	ctx, cancel := context.WithTimeout(f.w.work, f.w.o.InsertTimeout)
 	defer cancel()
 	started := time.Now()
-	err := way.Insert(ctx, clickhouse.Request{
-		SQL: i.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: i.settings(),
-		Rows: i.rows(), Repeat: i.uncertain,
-	})
+	var err error
+	if i.looks == 0 {
+		err = f.send(ctx, i, way)
+	}
+	if err == nil && i.uncertain {
+		i.absent, err = f.absent(ctx, i, way)
+	}
 	if err == nil {
 		f.w.metrics.insert("stored", time.Since(started))
 		return 0, nil
@@ -182,6 +188,18 @@ func (f *batch) insert(i *insertion, way Inserter) (clickhouse.Class, error) {
 	class := classify(err)
 	f.w.metrics.insert(class.String(), time.Since(started))
 	return class, err
+}
+
+func (f *batch) send(ctx context.Context, i *insertion, way Inserter) error {
+	f.note(i)
+	if !i.uncertain && i.since.IsZero() {
+		i.since = time.Now()
+	}
+	body := i.body()
+	return way.Insert(ctx, clickhouse.Request{
+		SQL: i.statement(f.b.topic.Table), Body: body, BodyBytes: int64(body.left), Settings: i.settings(),
+		Rows: i.rows(), Repeat: i.uncertain,
+	})
 }
 
 // classify is clickhouse.Classify, except for refusals of the settings we

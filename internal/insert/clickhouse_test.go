@@ -85,11 +85,16 @@ func (c *real) inserts() (n int, tokens []string) {
 
 func (c *real) ids(t *testing.T, table string) []string {
 	t.Helper()
-	var ids []string
-	for _, row := range c.Rows(t, "SELECT event_id FROM "+table) {
-		ids = append(ids, row[0])
+	return c.first(t, "SELECT event_id FROM "+table)
+}
+
+// first is the first column of an answer.
+func (c *real) first(t *testing.T, sql string) (values []string) {
+	t.Helper()
+	for _, row := range c.Rows(t, sql) {
+		values = append(values, row[0])
 	}
-	return ids
+	return values
 }
 
 func numbers(from, to int) []string {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
 	"github.com/wavehouse/wavehouse/internal/clickhouse"
@@ -41,8 +42,18 @@ type insertion struct {
 	spans []span
 	// noted says that the queue knows which rows these are.
 	noted bool
-	// uncertain says that an INSERT of these rows may have succeeded.
+	// uncertain says that an INSERT of these rows may have succeeded. The first of
+	// them was begun at since, which is zero when another process did.
 	uncertain bool
+	since     time.Time
+	// absent are the rows, from 0, that the table does not have although it took
+	// the INSERT for one that it knows; looks counts how often that was asked since
+	// the INSERT was answered.
+	absent []int
+	looks  int
+	// renewed counts how often that was found of these rows: they have another token
+	// then.
+	renewed int
 	// doubts counts the failures that did not say whether the rows are to blame.
 	// Of a row that was alone with them, wrote is how many INSERTs of the table
 	// had succeeded by then.
@@ -75,8 +86,9 @@ func (i insertion) unsettled() bool {
 }
 
 // untouched reports whether no row of the insertion's chunks can be written or
-// parked, so that they can go back to the queue.
-func (i insertion) untouched() bool { return !i.uncertain && i.unsettled() }
+// parked, so that they can go back to the queue. From there they could come back
+// as an INSERT whose token the table knows, and whose rows it does not have.
+func (i insertion) untouched() bool { return !i.uncertain && i.renewed == 0 && i.unsettled() }
 
 // chunks are those of the insertion, when it is whole chunks.
 func (i insertion) chunks() []*held {
@@ -165,6 +177,9 @@ func (i insertion) token() string {
 		b = binary.BigEndian.AppendUint64(b, uint64(s.to))
 		h.Write(b)
 	}
+	if i.renewed > 0 {
+		_, _ = fmt.Fprintf(h, "renewed %d", i.renewed)
+	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -235,25 +250,34 @@ var guesses = [...]string{
 // body reads the INSERT's data. Rows are not copied.
 func (i insertion) body() *segments {
 	s := &segments{bufs: make(net.Buffers, 0, len(i.spans)+1)}
-	if i.form.Text() {
-		s.add(i.form.Layout.AppendNamesAndTypesLines(nil))
-	} else {
-		s.add(i.form.Layout.AppendNamesAndTypes(nil))
-	}
+	s.add(i.header())
 	for _, sp := range i.spans {
-		if sp.rebuilt != nil {
-			for _, row := range sp.rebuilt {
-				s.add(row)
-			}
-			continue
-		}
-		part := sp.c.Slice(sp.from, sp.to)
-		s.add(part)
-		if i.form.Text() && part[len(part)-1] != '\n' {
-			s.add([]byte{'\n'})
-		}
+		i.each(sp, s.add)
 	}
 	return s
+}
+
+// header is what stands in front of the rows: names and types.
+func (i insertion) header() []byte {
+	if i.form.Text() {
+		return i.form.Layout.AppendNamesAndTypesLines(nil)
+	}
+	return i.form.Layout.AppendNamesAndTypes(nil)
+}
+
+// each calls add with the bytes of a span's rows, one or many at a time.
+func (i insertion) each(s span, add func([]byte)) {
+	if s.rebuilt != nil {
+		for _, row := range s.rebuilt {
+			add(row)
+		}
+		return
+	}
+	part := s.c.Slice(s.from, s.to)
+	add(part)
+	if i.form.Text() && part[len(part)-1] != '\n' {
+		add([]byte{'\n'})
+	}
 }
 
 // segments is a reader over byte slices that stay where they are.

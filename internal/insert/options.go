@@ -25,6 +25,10 @@ type Source interface {
 // Inserter is a tenant's way to ClickHouse; *clickhouse.Pool is one.
 type Inserter interface {
 	Insert(ctx context.Context, r clickhouse.Request) error
+	// Memory says what a table's memory of an INSERT is worth that was begun so
+	// long ago, and Absent which rows a table does not have.
+	Memory(ctx context.Context, table string, ago time.Duration) (clickhouse.Memory, error)
+	Absent(ctx context.Context, s clickhouse.Sought) ([]int, error)
 	// Name tells pools apart: inserters of one name share a backoff.
 	Name() string
 }

@@ -30,7 +30,7 @@ func (f *batch) rebuild(i insertion) (parts []insertion, changed bool) {
 	for _, s := range i.spans {
 		rebuilt, failed := f.rebuildSpan(s, table)
 		for _, r := range rebuilt {
-			r.uncertain = i.uncertain
+			r.uncertain, r.since, r.renewed = i.uncertain, i.since, i.renewed
 			changed = changed || r.form.Columns != i.form.Columns || r.form.Format != i.form.Format
 			parts = merge(parts, r)
 		}

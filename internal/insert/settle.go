@@ -22,6 +22,8 @@ func (f *batch) settle(i insertion, v verdict, err error) (parts []insertion) {
 		// these rows are given out of caches.
 		f.w.o.Tell(notice.Written{Topic: f.b.topic, Inserted: i.rows()})
 		f.done(i.spans)
+	case partly:
+		return f.renew(i)
 	case tooMuch:
 		if i = f.readable(i); len(i.spans) > 0 {
 			return i.split(2)
@@ -112,7 +114,10 @@ func (f *batch) keep(i insertion, err error) {
 	if n := len(f.refused); n > 0 && f.refused[n-1].form == i.form && !i.alone && !f.refused[n-1].alone {
 		last := &f.refused[n-1]
 		last.spans, last.noted = append(last.spans, i.spans...), false
-		last.uncertain = last.uncertain || i.uncertain
+		if i.uncertain && (!last.uncertain || i.since.Before(last.since)) {
+			last.since = i.since
+		}
+		last.uncertain, last.renewed = last.uncertain || i.uncertain, max(last.renewed, i.renewed)
 		return
 	}
 	f.refused = append(f.refused, i)
