@@ -77,7 +77,7 @@ type Sought struct {
 }
 
 // soughtTable is the rows' name in the statement.
-const soughtTable = "wavehouse_sought"
+const soughtTable = "wh_sought"
 
 // Absent returns which of the rows, from 0 and ascending, a table does not have
 // among what was written of late: parts that are older are not looked at. The
@@ -101,7 +101,7 @@ func (p *Pool) Absent(ctx context.Context, s Sought) ([]int, error) {
 		"allow_suspicious_low_cardinality_types": "1", "allow_suspicious_variant_types": "1", "allow_suspicious_fixed_string_types": "1",
 	})
 	resp, err := p.Query(ctx, Request{
-		SQL: "SELECT toString(groupArray(" + key + " IN (SELECT " + key + " FROM " + QuoteIdent(s.Table) + " WHERE _part NOT IN (" + older + ")))) FROM " + soughtTable,
+		SQL: "SELECT toString(groupArray(" + key + " IN (SELECT " + key + " FROM " + QuoteIdent(p.config.Database) + "." + QuoteIdent(s.Table) + " WHERE _part NOT IN (" + older + ")))) FROM " + soughtTable,
 		External: []ExternalTable{{
 			Name: soughtTable, Structure: strings.Join(structure, ", "), Format: s.Format, From: s.Data,
 		}},
