@@ -7,7 +7,6 @@ cd "$(dirname "$0")/.."
 unset WH_CONFIG WH_SETTINGS_DIR WH_DATA_DIR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=
 
 suite() { # name, command...
     name=$1
@@ -17,7 +16,7 @@ suite() { # name, command...
     if "$@"; then
         echo "== $name: ok in $(($(date +%s) - start)) s"
     else
-        failed="$failed $name"
+        echo "$name" >>"$work/failed"
         echo "== $name: FAILED in $(($(date +%s) - start)) s"
     fi
 }
@@ -50,33 +49,36 @@ others=$(go list ./internal/... | grep -vE "$waiting|$computing") || exit 1
 gotest_in() { # directory, name, go test arguments...
     (cd "$1" && shift && gotest "$@")
 }
-sdk() { (cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test && npm run build); }
+sdk() { (cd sdk/typescript && npm ci --no-audit --no-fund --silent && npm test); }
 
 suite lint ./scripts/lint.sh
 suite build make --no-print-directory build
 # shellcheck disable=SC2086
-suite unit race unit -coverprofile="$work/cover.unit" $others
+suite unit race unit -p 3 -coverprofile="$work/cover.unit" $others
 # shellcheck disable=SC2086
-suite computing race computing -short $computes ./cmd/... ./deployments/... ./scripts/...
-# What these packages stand on is covered from there too.
+suite computing race computing -p 3 -short $computes ./cmd/... ./deployments/... ./scripts/...
+# What these packages stand on is covered from there too. They leave the cores to
+# the client's suite, whose output comes after theirs.
+suite sdk sdk >"$work/sdk.log" 2>&1 &
 # shellcheck disable=SC2086
-suite servers race servers -coverprofile="$work/cover.servers" \
+suite servers race servers -p 6 -coverprofile="$work/cover.servers" \
     -coverpkg=./internal/cache/...,./internal/dedupe/...,./internal/mq/...,./internal/notice/... $waits
+wait
+cat "$work/sdk.log"
 # Most tests that cross packages wait, so that more run at once than there are
 # cores.
 # shellcheck disable=SC2086
-suite integration gotest integration -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... \
+suite integration gotest integration -p 3 -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... \
     ./tests/integration/... $computes
-suite e2e gotest e2e -parallel 4 ./tests/e2e/... ./tests/cluster/...
-suite sdk sdk
+suite e2e gotest e2e -parallel 6 ./tests/e2e/... ./tests/cluster/...
 suite sdk-go gotest_in sdk/go sdk-go ./...
 suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.unit" "$work/cover.servers"
 
 count() { cat "$work"/*.json | grep '"Test":' | grep -c "\"Action\":\"$1\""; } # pass, fail or skip
 broken=$(count fail)
-if [ -n "$failed" ]; then
-    echo "failed suites:$failed"
+if [ -f "$work/failed" ]; then
+    echo "failed suites: $(tr '\n' ' ' <"$work/failed")"
     [ "$broken" -gt 0 ] || broken=1
 fi
 echo "$(count pass) passed, $broken failed, $(count skip) skipped"
-[ -z "$failed" ]
+[ ! -f "$work/failed" ]

@@ -80,10 +80,10 @@ func (a *App) Run(ctx context.Context) error {
 	for i, listener := range listeners {
 		group.Go(named("listener", func() error { return serve(a.servers[i], listener) }))
 	}
+	a.logger.Info("serving", "addr", listeners[0].Addr().String(), "roles", a.config.Roles, "tenants", len(a.registry.Tenants()))
 	if a.started != nil {
 		a.started(listeners[0].Addr())
 	}
-	a.logger.Info("serving", "addr", listeners[0].Addr().String(), "roles", a.config.Roles, "tenants", len(a.registry.Tenants()))
 
 	select {
 	case <-ctx.Done():

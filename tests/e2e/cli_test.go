@@ -36,6 +36,7 @@ func cli(t *testing.T, env []string, args ...string) result {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		env  []string
 		args []string
@@ -78,6 +79,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestAllFaultsOfABootConfigurationAtOnce(t *testing.T) {
+	t.Parallel()
 	r := cli(t, []string{"WH_SERVER_PORT=notaport", "WH_SERVER_PROT=1", "WH_MQ_BACKEND=nosuch", "WH_SERVICE_HOST=10.0.0.1"}, "serve")
 	require.Equal(t, 1, r.code)
 	for _, name := range []string{"WH_SERVER_PORT", "WH_SERVER_PROT", "WH_MQ_BACKEND", "WH_SERVICE_HOST", "enableServiceLinks: false", "settings.dir"} {
@@ -86,6 +88,7 @@ func TestAllFaultsOfABootConfigurationAtOnce(t *testing.T) {
 }
 
 func TestBootstrapValidates(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "settings")
 	require.Zero(t, cli(t, nil, "bootstrap", dir).code)
 	r := cli(t, nil, "validate", "--format", "json", "--show", dir)
@@ -113,6 +116,7 @@ func TestBootstrapValidates(t *testing.T) {
 }
 
 func TestConfigMasksSecrets(t *testing.T) {
+	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "key")
 	require.NoError(t, os.WriteFile(secret, []byte("from-a-file\n"), 0o600))
 	r := cli(t, []string{"WH_SETTINGS_DIR=/s", "WH_AUTH_JWT_SECRET=tell-nobody-about-this-secret-0000", "WH_AUTH_OPERATOR_KEY_FILE=" + secret}, "config")
@@ -125,6 +129,7 @@ func TestConfigMasksSecrets(t *testing.T) {
 // A binary that may look for methods by their names keeps every method of every
 // library: half as much again, on disk and in memory.
 func TestTheBinaryLeavesOutWhatNobodyCalls(t *testing.T) {
+	t.Parallel()
 	binary, err := os.ReadFile(filepath.Join(binaries.Dir(t), "wavehouse"))
 	require.NoError(t, err)
 	require.True(t, bytes.Contains(binary, []byte("wavehouse/internal/app.(*App).Run")), "functions have their names in it")

@@ -17,6 +17,7 @@ import (
 // What codegen writes is what the role may use: the compilers say so, with
 // programs that use it rightly and wrongly, and the server agrees.
 func TestTypesOfARoleAreWhatItMayUse(t *testing.T) {
+	t.Parallel()
 	tool(t, "npm")
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	clickhouse.Must(t, `CREATE TABLE flights (
@@ -108,6 +109,7 @@ void worst;`}
 import ("encoding/json"; "testing"; "time")
 
 func TestUse(t *testing.T) {
+	t.Parallel()
 	var row FlightsRow
 	text := `+"`"+`{"id":"a","origin":"FRA","delay":null,"bytes":18446744073709551615,"share":0.5,"price":1.5,"at":"2026-01-01T00:00:00.000Z","state":"on","tags":["x"],"extra":{"a":null},"place":{"lat":1,"lon":2},"seen":"2026-01-01T00:00:00Z","day":"2026-01-01"}`+"`"+`
 	if err := json.Unmarshal([]byte(text), &row); err != nil {

@@ -39,6 +39,7 @@ func (s *movingServer) current() string { return s.url.Load().(string) }
 // twice unless its INSERT was in flight at a kill and its table remembers no
 // INSERTs.
 func TestKilledTenTimesUnderLoad(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	harness.CreateLoadTable(t, clickhouse, "once")
@@ -72,6 +73,7 @@ func TestKilledTenTimesUnderLoad(t *testing.T) {
 }
 
 func TestDeployUnderLoad(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"200ms"}}`})
@@ -94,6 +96,7 @@ func TestDeployUnderLoad(t *testing.T) {
 }
 
 func TestAcknowledgedMeansDurable(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)
@@ -114,6 +117,7 @@ func TestAcknowledgedMeansDurable(t *testing.T) {
 }
 
 func TestStopWhileClickHouseIsAway(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)
@@ -141,6 +145,7 @@ func TestStopWhileClickHouseIsAway(t *testing.T) {
 }
 
 func TestSecondSignalAndAReloadDuringTheStop(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, nil)

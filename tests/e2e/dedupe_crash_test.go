@@ -20,6 +20,7 @@ import (
 // answer a kill struck. Nothing is inserted before the last start, so that a
 // kill meets no INSERT.
 func TestRetriesAcrossKillsStoreEachIDOnce(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	clickhouse.Must(t, "CREATE TABLE load (id String, n Int64) ENGINE = MergeTree ORDER BY id")
 	config := map[string]string{"dedupe": `{"enabled":true,"id_field":"id"}`, "ingest": `{"flush":{"max_wait":"10m"}}`}

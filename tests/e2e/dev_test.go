@@ -73,6 +73,7 @@ func childrenOf(t *testing.T, pid int) []int {
 }
 
 func TestDevTwiceInARow(t *testing.T) {
+	t.Parallel()
 	dir, port := t.TempDir(), harness.FreePort(t)
 	dev := startDev(t, dir, port)
 	screen := dev.Output()
@@ -150,6 +151,7 @@ func tryCount(t *testing.T, port int, table string) (int, error) {
 }
 
 func TestDevKilledLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	dev := startDev(t, t.TempDir(), harness.FreePort(t), "--no-demo")
 	children := childrenOf(t, dev.PID())
 	require.NotEmpty(t, children)
@@ -165,6 +167,7 @@ func TestDevKilledLeavesNothingBehind(t *testing.T) {
 }
 
 func TestDevNamesAPortInUse(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer listener.Close()
@@ -176,6 +179,7 @@ func TestDevNamesAPortInUse(t *testing.T) {
 }
 
 func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	port := harness.FreePort(t)
 	dev := startDev(t, t.TempDir(), port, "--no-demo",
@@ -201,6 +205,7 @@ func TestDevUsesTheClickHouseItIsGiven(t *testing.T) {
 }
 
 func TestDevStopsWhileAStreamIsOpen(t *testing.T) {
+	t.Parallel()
 	port := harness.FreePort(t)
 	dev := startDev(t, t.TempDir(), port)
 	response, err := http.Get(fmt.Sprintf("http://localhost:%d/v1/stream?table=flights", port))
@@ -212,6 +217,7 @@ func TestDevStopsWhileAStreamIsOpen(t *testing.T) {
 }
 
 func TestDevStartsItsClickHouseAgain(t *testing.T) {
+	t.Parallel()
 	port := harness.FreePort(t)
 	dev := startDev(t, t.TempDir(), port)
 	children := childrenOf(t, dev.PID())

@@ -57,6 +57,7 @@ func parkedRows(t *testing.T, server *movingServer) int {
 
 // A replay that is killed in the middle, again and again: no row is lost.
 func TestKilledInTheMiddleOfAReplay(t *testing.T) {
+	t.Parallel()
 	const rows = 8000
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	var server *movingServer
@@ -118,6 +119,7 @@ func killReplay(t *testing.T, server *movingServer, letters int) (left int) {
 }
 
 func TestDeadLettersOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	server := parkRows(t, clickhouse, 5)
 	key := filepath.Join(t.TempDir(), "key")
@@ -168,6 +170,7 @@ func TestDeadLettersOnTheCommandLine(t *testing.T) {
 
 // A tenant that never parked a row has no dead letters, which is no failure.
 func TestDLQListOfAHealthyTenant(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	server := startMoving(t, clickhouse, nil)
 	clickhouse.Must(t, "CREATE TABLE moving (id String) ENGINE = MergeTree ORDER BY id")

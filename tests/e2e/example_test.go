@@ -42,6 +42,7 @@ type dashboard struct {
 // The example keeps what it shows true in two tabs, while the network goes and comes,
 // while tokens run out, and loses no click.
 func TestTheExampleDashboard(t *testing.T) {
+	t.Parallel()
 	chromium := tool(t, "chromium", "chromium-browser", "google-chrome")
 	tool(t, "npm")
 	source := filepath.Join(harness.Root(t), "examples", "live-dashboard")
@@ -108,7 +109,7 @@ func buildExample(t *testing.T, source string) (dist string) {
 	for _, name := range []string{"package.json", "package-lock.json", ".npmrc", "src", "index.html", "tsconfig.json", "vite.config.ts"} {
 		shell(t, "cp -r '"+filepath.Join(source, name)+"' '"+dir+"/'")
 	}
-	shell(t, "cd '"+filepath.Dir(buildSDK(t))+"' && npm pack --silent --pack-destination '"+dir+"'")
+	shell(t, "cd '"+filepath.Dir(buildSDK(t))+"' && npm pack --ignore-scripts --silent --pack-destination '"+dir+"'")
 	shell(t, "cd '"+dir+"' && npm pkg set 'dependencies.@wavehouse/sdk=file:./wavehouse-sdk-0.1.0.tgz' && npm install --no-audit --no-fund --silent && npm run --silent build -- --base /app/")
 	return filepath.Join(dir, "dist")
 }

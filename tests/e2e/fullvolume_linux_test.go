@@ -20,6 +20,7 @@ import (
 // rows, answers queries, and writes what waits in its queue; with room it takes
 // rows again.
 func TestStartOnAFullVolume(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	clickhouse.Must(t, "CREATE TABLE pages (id UInt64, text String) ENGINE = MergeTree ORDER BY id")
 	s := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: clickhouse})

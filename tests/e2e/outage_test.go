@@ -36,6 +36,7 @@ func holdRequest(t *testing.T, base string) (release func()) {
 // the pool, events are taken until the queue's budget is used up, then refused
 // with Retry-After; when ClickHouse is back everything is there, once.
 func TestClickHouseAwayUnderLoad(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	server := startMoving(t, clickhouse, map[string]string{
@@ -104,6 +105,7 @@ func TestClickHouseAwayUnderLoad(t *testing.T) {
 }
 
 func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	harness.CreateLoadTable(t, clickhouse, "load")
 	clickhouse.Stop(t)
@@ -140,6 +142,7 @@ func TestLivenessReadinessAndALateClickHouse(t *testing.T) {
 
 // The first run of a deploy may not share its data directory with the last.
 func TestADataDirectoryHasOneProcess(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	server := startMoving(t, clickhouse, nil)
 	r := cli(t, []string{"WH_SETTINGS_DIR=" + server.SettingsDir, "WH_DATA_DIR=" + server.DataDir, "WH_SERVER_PORT=0"}, "serve")

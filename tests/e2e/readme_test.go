@@ -35,6 +35,7 @@ func blocks(t *testing.T, marker string) []string {
 // ports are those of the README when they are free, so that the commands are
 // run unchanged.
 func TestReadmeCommands(t *testing.T) {
+	t.Parallel()
 	port, httpPort := 8080, 8123
 	for _, wanted := range []*int{&port, &httpPort} {
 		listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(*wanted))
@@ -102,6 +103,7 @@ func TestReadmeCommands(t *testing.T) {
 // The commands that start and test the product exist under the names that the
 // README uses.
 func TestReadmeMakeTargets(t *testing.T) {
+	t.Parallel()
 	help := shell(t, "make --no-print-directory -C '"+harness.Root(t)+"' help")
 	for _, target := range []string{"run", "test", "build"} {
 		require.Contains(t, help, "  "+target)

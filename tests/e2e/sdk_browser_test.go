@@ -27,6 +27,7 @@ type sdkPage struct {
 }
 
 func TestTheClientInABrowser(t *testing.T) {
+	t.Parallel()
 	chromium := tool(t, "chromium", "chromium-browser", "google-chrome")
 	tool(t, "npm")
 	sdk := buildSDK(t)

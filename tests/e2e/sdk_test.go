@@ -160,6 +160,7 @@ func judgeScenes(t *testing.T, out string) {
 
 // The Go client and the server agree.
 func TestGoSDKAgainstTheServer(t *testing.T) {
+	t.Parallel()
 	clickhouse := harness.StartClickHouse(t, binaries.Dir(t))
 	clickhouse.Must(t, "CREATE TABLE pages (event_id String, page String, n Int64 DEFAULT 0) ENGINE = MergeTree ORDER BY event_id")
 	server := startMoving(t, clickhouse, map[string]string{"ingest": `{"flush":{"max_wait":"100ms"}}`})

@@ -20,6 +20,7 @@ var (
 // A process at rest collects its garbage every few minutes: what its start leaves
 // behind is not kept for as long.
 func TestTheGarbageOfTheStartIsCollected(t *testing.T) {
+	t.Parallel()
 	server := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: harness.StartClickHouse(t, binaries.Dir(t))})
 	server.AwaitReady(t)
 	gauge := func(metrics string, name *regexp.Regexp) float64 {

@@ -17,6 +17,7 @@ import (
 // TestSignalsDuringTheStart: a server that is told to stop while it starts ends
 // with code 0, and one that is told to reload does so once it is up.
 func TestSignalsDuringTheStart(t *testing.T) {
+	t.Parallel()
 	s := harness.StartServer(t, harness.ServerOptions{Bin: binaries.Dir(t), ClickHouse: harness.StartClickHouse(t, binaries.Dir(t))})
 	s.Signal(syscall.SIGTERM)
 	require.Zero(t, s.Wait(t, time.Minute), s.Output())

@@ -357,6 +357,7 @@ func (p *page) awaitRow(t *testing.T, id string) {
 // Straight to the server the browser itself comes back with the last id; behind
 // a proxy, which answers 502 meanwhile, it gives up and the page does.
 func TestAPageLeftOpen(t *testing.T) {
+	t.Parallel()
 	t.Run("straight", func(t *testing.T) {
 		t.Parallel()
 		leaveAPageOpen(t, func(addr string) string { return "http://" + addr })

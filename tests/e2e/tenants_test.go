@@ -68,6 +68,7 @@ func (c *town) rows(tenant string) string {
 // The built binary serves a folder for each tenant and follows SIGHUP: folders
 // that come, break, are repaired and go.
 func TestTenantsFollowSIGHUP(t *testing.T) {
+	t.Parallel()
 	c := newTown(t)
 	c.settle("acme")
 	c.settle("birch")
