@@ -35,6 +35,7 @@ func (c *real) killedWhileStoring(t *testing.T, table, parts string) {
 }
 
 func TestRowsThatAKilledClickHouseOnlyRemembersAreWrittenAgain(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.StartPrivate(t)
 	for name, c := range map[string]struct {
 		engine string
@@ -77,6 +78,7 @@ func beforehand() (ids []string) {
 
 // A process that comes after the one whose answer was lost looks, too.
 func TestRowsThatAKilledClickHouseOnlyRemembersAreWrittenByTheNextProcess(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.StartPrivate(t), "default")
 	c.Exec(t, createPages+pagesEngine+remembers)
 	c.proxy.Set(clickhousetest.ResetBeforeBody())
@@ -101,6 +103,7 @@ const createTypes = `CREATE TABLE types (id UInt64, ` + "`odd \"name\"`" + ` Nul
 // Values of every type are found again where they are, in the parts that are there,
 // and written once where they are not.
 func TestRowsOfEveryTypeAreFoundAgain(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.StartPrivate(t)
 	for name, more := range map[string]string{"in a binary form": "", "as text": ", j JSON, v Variant(String, UInt64), d Dynamic"} {
 		t.Run(name, func(t *testing.T) {
@@ -136,6 +139,7 @@ func TestRowsOfEveryTypeAreFoundAgain(t *testing.T) {
 
 // ClickHouse is killed again and again while many tables are written to.
 func TestRowsOutliveKillsOfClickHouse(t *testing.T) {
+	t.Parallel()
 	const tables, kills = 8, 4
 	c := newReal(t, clickhousetest.StartPrivate(t), "default")
 	for n := range tables {

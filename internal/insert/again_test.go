@@ -101,6 +101,7 @@ func TestTheNewerDeliveryOfAChunkInHandEndsIt(t *testing.T) {
 // TestProgressOfTablesInSeveralShards: a queue that is shared has several shards
 // of one tenant, whose positions do not compare.
 func TestProgressOfTablesInSeveralShards(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	q := newSharded(t, s, nil)
 	names := []string{"pages", "others", "a", "b", "c", "d"}

@@ -9,6 +9,7 @@ import (
 )
 
 func TestBackoffIsInactiveUntilSomethingFails(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(time.Second, 30*time.Second)
 	assert.Equal(t, passed, b.enter(nil, nil))
 	_, on := b.waiting()
@@ -16,6 +17,7 @@ func TestBackoffIsInactiveUntilSomethingFails(t *testing.T) {
 }
 
 func TestBackoffWindowsStayInBoundsAndGrow(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(time.Second, 30*time.Second)
 	var longest time.Duration
 	for n := range 60 {
@@ -29,6 +31,7 @@ func TestBackoffWindowsStayInBoundsAndGrow(t *testing.T) {
 }
 
 func TestBackoffLetsOneProbeThroughPerWindow(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(10*time.Millisecond, 10*time.Millisecond)
 	b.fail()
 	results := make(chan pass, 3)
@@ -48,6 +51,7 @@ func TestBackoffLetsOneProbeThroughPerWindow(t *testing.T) {
 }
 
 func TestBackoffReleasedProbeIsTakenByAnother(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(time.Millisecond, time.Millisecond)
 	b.fail()
 	require.Equal(t, passed, b.enter(nil, nil))
@@ -58,6 +62,7 @@ func TestBackoffReleasedProbeIsTakenByAnother(t *testing.T) {
 }
 
 func TestBackoffFailuresOfOneWindowCountOnce(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(time.Hour, time.Hour)
 	b.fail()
 	b.fail()
@@ -68,6 +73,7 @@ func TestBackoffFailuresOfOneWindowCountOnce(t *testing.T) {
 }
 
 func TestBackoffWaitEndsEarly(t *testing.T) {
+	t.Parallel()
 	b := newBackoff(time.Hour, time.Hour)
 	b.fail()
 	closed := make(chan struct{})

@@ -43,6 +43,7 @@ func changing() map[string][]string {
 // column: ClickHouse, which would wrap and cut, converts nothing. The engine is
 // asked for every pair of types; for some of them with -short.
 func TestAChangedTypeNeverStoresAnotherValue(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	r := newRig(t).open()
 	var all []*changedColumn

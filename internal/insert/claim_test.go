@@ -139,6 +139,7 @@ func rows(page string, all ...string) []string {
 // Records that were accepted while the store was away are written once it is back:
 // each id once, whoever has it, in the table's order.
 func TestDeferredRecordsAreClaimedBeforeTheyAreWritten(t *testing.T) {
+	t.Parallel()
 	store, s := newIDs(t), &sink{}
 	r := deferTo(t, store)
 	r.post("/before", "a", "b")
@@ -161,6 +162,7 @@ func TestDeferredRecordsAreClaimedBeforeTheyAreWritten(t *testing.T) {
 // A record that was deferred and is sent again once the store is back: the queue
 // knows the message, and its id is the first one's.
 func TestADeferredRecordThatIsSentAgainIsNotLost(t *testing.T) {
+	t.Parallel()
 	store, s := newIDs(t), &sink{}
 	r := deferTo(t, store)
 	store.set(true)
@@ -176,6 +178,7 @@ func TestADeferredRecordThatIsSentAgainIsNotLost(t *testing.T) {
 // A chunk that comes again knows the ids that it has claimed, whatever became of the
 // answer.
 func TestAChunkThatComesAgainIsNotItsOwnDuplicate(t *testing.T) {
+	t.Parallel()
 	store := newIDs(t)
 	for name, spoil := range map[string]func(){
 		"the commit is not made":      func() { store.failCommits = 3 },
@@ -202,6 +205,7 @@ func TestAChunkThatComesAgainIsNotItsOwnDuplicate(t *testing.T) {
 
 // An id that another request is at is waited for: its record is written by one.
 func TestADeferredRecordWaitsForWhoIsAtItsId(t *testing.T) {
+	t.Parallel()
 	store, s := newIDs(t), &sink{}
 	r := deferTo(t, store)
 	scope, other := dedupe.Scope{Tenant: birch, Table: "pages"}, dedupe.NewOwner()
@@ -224,6 +228,7 @@ func TestADeferredRecordWaitsForWhoIsAtItsId(t *testing.T) {
 // A reservation that lapsed before it was committed is another's, and so is the
 // record.
 func TestAReservationThatLapsedIsNotTakenForCommitted(t *testing.T) {
+	t.Parallel()
 	store, s := newIDs(t), &sink{}
 	r := deferTo(t, store)
 	store.set(true)
@@ -239,6 +244,7 @@ func TestAReservationThatLapsedIsNotTakenForCommitted(t *testing.T) {
 // Rows that are left out change nothing about the others: those that are refused
 // are parked by their place in the chunk, those that have to wait go back whole.
 func TestWhatIsLeftOutIsNotMissed(t *testing.T) {
+	t.Parallel()
 	store := newIDs(t)
 	s := &sink{fail: func(i statement) error {
 		if len(i.rows) > 1 || slices.Contains(i.rows, rows("/", "bad")[0]) {

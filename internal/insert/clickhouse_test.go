@@ -106,6 +106,7 @@ func numbers(from, to int) []string {
 }
 
 func TestRealRowsArriveAsSent(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).start(c.use)
@@ -117,6 +118,7 @@ func TestRealRowsArriveAsSent(t *testing.T) {
 }
 
 func TestSlowInsertOnTheRealClickHouse(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	c.proxy.Next(clickhousetest.Delay(time.Second))
@@ -132,6 +134,7 @@ func TestSlowInsertOnTheRealClickHouse(t *testing.T) {
 }
 
 func TestOneBadRowInALargeBatch(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+`, CONSTRAINT small CHECK n < 1000`+pagesEngine)
 	r := newRig(t).open()
@@ -160,6 +163,7 @@ func TestOneBadRowInALargeBatch(t *testing.T) {
 }
 
 func TestOneBadRowAmongFiftyThousand(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+`, CONSTRAINT small CHECK event_id != '31234'`+pagesEngine)
 	r := newRig(t).open()
@@ -172,6 +176,7 @@ func TestOneBadRowAmongFiftyThousand(t *testing.T) {
 }
 
 func TestClickHouseAwayForAWhile(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.StartPrivate(t)
 	c := newReal(t, s, "default")
 	c.Exec(t, createPages+pagesEngine)
@@ -197,6 +202,7 @@ func TestClickHouseAwayForAWhile(t *testing.T) {
 }
 
 func TestStatus200ThatIsNotASuccess(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	c.proxy.Next(clickhousetest.Answer(http.StatusOK, http.Header{"X-Clickhouse-Exception-Code": {"209"}}, ""))
@@ -219,6 +225,7 @@ func answerCode(status, code int, message string) clickhousetest.Fault {
 // Every failure that can heal keeps the rows and repeats the INSERT with the
 // same token.
 func TestRealFaultsThatHeal(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.Start(t)
 	for name, f := range map[string]clickhousetest.Fault{
 		"reset before the body": clickhousetest.ResetBeforeBody(),
@@ -259,6 +266,7 @@ func TestRealFaultsThatHeal(t *testing.T) {
 }
 
 func TestRealHangEndsWithTheTimeout(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	// So that one that is stored later than the timeout is known when it is repeated.
 	c.Exec(t, createPages+pagesEngine+" SETTINGS non_replicated_deduplication_window = 100")
@@ -271,6 +279,7 @@ func TestRealHangEndsWithTheTimeout(t *testing.T) {
 }
 
 func TestMemoryLimitOnTheRealClickHouse(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	limit := answerCode(500, 241, "Memory limit (for query) exceeded")
@@ -285,6 +294,7 @@ func TestMemoryLimitOnTheRealClickHouse(t *testing.T) {
 
 // Too many partitions for one INSERT: fewer rows at a time pass.
 func TestRealTooManyPartitions(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+`) ENGINE = MergeTree PARTITION BY event_id ORDER BY event_id SETTINGS max_parts_in_total = 100000`)
 	r := newRig(t).open()
@@ -296,6 +306,7 @@ func TestRealTooManyPartitions(t *testing.T) {
 }
 
 func TestTableDropped(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine, strings.Replace(createPages, "pages", "temp_t", 1)+pagesEngine)
 	r := newRig(t).open()
@@ -313,6 +324,7 @@ func TestTableDropped(t *testing.T) {
 }
 
 func TestAnswerLostAfterTheInsertWasWritten(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine+" SETTINGS non_replicated_deduplication_window = 100")
 	c.proxy.Next(clickhousetest.LoseResponse())
@@ -331,6 +343,7 @@ func TestAnswerLostAfterTheInsertWasWritten(t *testing.T) {
 }
 
 func TestProfileThatTurnsOnAsynchronousInserts(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), clickhousetest.AsyncUser)
 	c.Exec(t, createPages+`, CONSTRAINT small CHECK n < 1000`+pagesEngine)
 	r := newRig(t).open()
@@ -342,6 +355,7 @@ func TestProfileThatTurnsOnAsynchronousInserts(t *testing.T) {
 }
 
 func TestColumnDroppedBeforeTheFlush(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+", ref String"+pagesEngine)
 	r := newRig(t).open()
@@ -358,6 +372,7 @@ func TestColumnDroppedBeforeTheFlush(t *testing.T) {
 }
 
 func TestColumnAddedBeforeTheFlush(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).open()
@@ -370,6 +385,7 @@ func TestColumnAddedBeforeTheFlush(t *testing.T) {
 }
 
 func TestRealTypeChangedBeforeTheFlush(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).open()
@@ -386,6 +402,7 @@ func TestRealTypeChangedBeforeTheFlush(t *testing.T) {
 // A value that today's type cannot hold is parked, not wrapped; the others are
 // in.
 func TestRealTypeNarrowedBeforeTheFlush(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).open()
@@ -398,6 +415,7 @@ func TestRealTypeNarrowedBeforeTheFlush(t *testing.T) {
 }
 
 func TestRealMissingGrantIsTheTablesOwn(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), clickhousetest.NarrowUser)
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).open()
@@ -412,6 +430,7 @@ func TestRealMissingGrantIsTheTablesOwn(t *testing.T) {
 // A stuck table gives back what it holds beyond its part, so that its tenant's
 // other tables go on.
 func TestRealStuckTablesMakeRoom(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.Start(t)
 	c := newReal(t, s, "default")
 	c.Exec(t, createPages+pagesEngine)

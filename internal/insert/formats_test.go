@@ -33,6 +33,7 @@ const createLoose = `CREATE TABLE loose (id UInt64, j JSON DEFAULT '{"z":0}', d 
 // Values of types without a codec are ClickHouse's to judge; those beside them
 // are stored as they were judged here.
 func TestRealTypesWithoutACodec(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createLoose)
 	r := newRig(t).open()
@@ -64,6 +65,7 @@ func TestRealTypesWithoutACodec(t *testing.T) {
 
 // One bad line among many does not keep the others out.
 func TestRealBadLineAmongMany(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createLoose)
 	r := newRig(t).open()
@@ -79,6 +81,7 @@ func TestRealBadLineAmongMany(t *testing.T) {
 
 // The same rows come out whatever the format they came in.
 func TestRealFormatsStoreTheSame(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createPages+pagesEngine)
 	r := newRig(t).start(c.use)
@@ -95,6 +98,7 @@ func TestRealFormatsStoreTheSame(t *testing.T) {
 // Lines of text name their types as well: a column beside one without a codec is
 // judged like any other when its type has changed.
 func TestRealTypeChangedBesideAColumnWithoutACodec(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, createLoose)
 	r := newRig(t).open()

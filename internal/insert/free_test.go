@@ -127,6 +127,7 @@ const typed = "JSON(a UInt8, b.c String, at DateTime64(3, 'UTC'), d Date, f Floa
 // Beside a type that only ClickHouse knows, a row is a line of text, in which
 // ClickHouse finds the types of a Variant.
 func TestRealValuesOfAVariantBesideAFreeType(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	c.Exec(t, "CREATE TABLE beside (id UInt64, j JSON, v Variant(UInt64, String, Array(String))) ENGINE = MergeTree ORDER BY id")
 	columns := []record.Column{{Name: "id", Type: "UInt64"}, {Name: "j", Type: "JSON"}, {Name: "v", Type: "Variant(Array(String), String, UInt64)"}}
@@ -152,6 +153,7 @@ func TestRealValuesOfAVariantBesideAFreeType(t *testing.T) {
 // What the server takes for a type of ClickHouse's own finding is stored as it was
 // sent; what would be refused there, or become something else, is refused first.
 func TestRealValuesOfFreeTypesAreStoredAsSentOrRefused(t *testing.T) {
+	t.Parallel()
 	c := newReal(t, clickhousetest.Start(t), "default")
 	columns := []record.Column{{Name: "id", Position: 1}}
 	create := "CREATE TABLE free (id UInt64"

@@ -39,6 +39,7 @@ func insertionOf(cs ...*held) insertion {
 }
 
 func TestInsertionBodyIsHeadAndRows(t *testing.T) {
+	t.Parallel()
 	c := testChunk(t, 1, [2]byte{1, 10}, [2]byte{2, 20}, [2]byte{3, 30})
 	require.NoError(t, c.Split())
 	j := insertionOf(c, testChunk(t, 2, [2]byte{4, 40}))
@@ -64,6 +65,7 @@ func normalQuotes(s string) string {
 }
 
 func TestInsertionTokenNamesExactlyItsRows(t *testing.T) {
+	t.Parallel()
 	a, b := testChunk(t, 1, [2]byte{1, 1}, [2]byte{2, 2}), testChunk(t, 2, [2]byte{3, 3})
 	same := insertionOf(a, b).token()
 	assert.Equal(t, same, insertionOf(a, b).token())
@@ -77,6 +79,7 @@ func TestInsertionTokenNamesExactlyItsRows(t *testing.T) {
 }
 
 func TestInsertionSplitKeepsEveryRowInOrder(t *testing.T) {
+	t.Parallel()
 	var rows [][2]byte
 	for i := range 100 {
 		rows = append(rows, [2]byte{byte(i), 0})
@@ -122,6 +125,7 @@ func assertSplits(t *testing.T, j insertion, parts int) {
 }
 
 func TestInsertionAroundKeepsEveryRowInOrder(t *testing.T) {
+	t.Parallel()
 	var chunks []*held
 	for i, n := range []int{3, 1, 4} {
 		var rows [][2]byte
@@ -151,6 +155,7 @@ func TestInsertionAroundKeepsEveryRowInOrder(t *testing.T) {
 }
 
 func TestRowAtFault(t *testing.T) {
+	t.Parallel()
 	for message, want := range map[string]int{
 		"Constraint `c` is violated at row 250. Expression: (n < 1000)": 249,
 		"Cannot parse input: (at row 3)":                                2, "violated at row 1": 0,

@@ -21,6 +21,7 @@ import (
 // The frontier stays in front of rows that are in hand, whatever happens to
 // other tables, and reaches the tail once they are written.
 func TestProgressFollowsOneTable(t *testing.T) {
+	t.Parallel()
 	held := make(chan struct{})
 	s := &sink{name: "ch", fail: func(statement) error { <-held; return nil }}
 	r := newRig(t).start(func(o *insert.WorkerOptions) {
@@ -55,6 +56,7 @@ func TestProgressFollowsOneTable(t *testing.T) {
 // Rows that ClickHouse keeps refusing hold the frontier back, and rows that
 // are written meanwhile make it unquiet.
 func TestProgressOfARowThatIsKept(t *testing.T) {
+	t.Parallel()
 	var refusing atomic.Bool
 	refusing.Store(true)
 	s := &sink{name: "ch", fail: func(statement) error {
@@ -85,6 +87,7 @@ func TestProgressOfARowThatIsKept(t *testing.T) {
 // A chunk some of whose rows are written, and others refused and kept, is not
 // behind the frontier, and its written rows are beyond it.
 func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		for _, row := range i.rows {
 			if strings.Contains(row, `"3"`) {
@@ -110,6 +113,7 @@ func TestProgressOfAChunkThatIsPartWritten(t *testing.T) {
 
 // A chunk that was handed back holds the frontier back until it comes again.
 func TestProgressOfAChunkThatWasHandedBack(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if strings.Contains(i.sql, "`pages`") {
 			return exception(clickhouse.ClassSplittable, 241, "memory limit exceeded")
@@ -157,6 +161,7 @@ func (c passingConsumption) Passed(t mq.Topic) bool { return t.Table == c.table 
 // Of a table of which chunks were passed by it is not known how far the worker is,
 // and of its others it is.
 func TestProgressOfATableOfWhichChunksWerePassedBy(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	r := newRig(t).start(func(o *insert.WorkerOptions) {
 		o.Pool, o.Broker = pool(s), passing{o.Broker, "pages"}

@@ -23,6 +23,7 @@ var promiseSeed = flag.Uint64("promise.seed", 1, "what TestNothingIsLost draws f
 // accepted row is written or parked, and none twice unless an INSERT's outcome
 // was lost or a stop fell into the narrowing down of a chunk.
 func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
 	s := clickhousetest.Start(t)
 	c := newReal(t, s, "default")
 	c.Exec(t, createPages+`, CONSTRAINT odd CHECK NOT endsWith(event_id, '777')`+pagesEngine)

@@ -87,6 +87,7 @@ func (s *sharded) held(n int) {
 }
 
 func TestShardIsLetGoOf(t *testing.T) {
+	t.Parallel()
 	first := func(err error) func(statement) error {
 		return func(i statement) error {
 			if i.n == 1 {
@@ -134,6 +135,7 @@ func TestShardIsLetGoOf(t *testing.T) {
 
 // An INSERT that is under way is waited for: its rows are not written again.
 func TestShardIsKeptUntilItsInsertIsDone(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	ins := &sink{name: "ch", fail: func(statement) error { <-release; return nil }}
 	s := newSharded(t, ins, nil)
@@ -156,6 +158,7 @@ func TestShardIsKeptUntilItsInsertIsDone(t *testing.T) {
 // A delivery that waits for memory, which a table of another shard has, is
 // handed back.
 func TestShardIsLetGoOfByADeliveryThatWaits(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	var others atomic.Int32
 	ins := &sink{name: "ch", fail: func(i statement) error {
@@ -183,6 +186,7 @@ func TestShardIsLetGoOfByADeliveryThatWaits(t *testing.T) {
 
 // What is known of a table ends with its shard.
 func TestProgressOfAShardThatCameBack(t *testing.T) {
+	t.Parallel()
 	ins := &sink{name: "ch"}
 	s := newSharded(t, ins, nil)
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
@@ -199,6 +203,7 @@ func TestProgressOfAShardThatCameBack(t *testing.T) {
 // A row that is refused while the shard is lost, and goes back with its chunk, is
 // parked once.
 func TestShardIsLetGoOfWithoutParkingTwice(t *testing.T) {
+	t.Parallel()
 	var back, begun atomic.Bool
 	begin := make(chan struct{})
 	ins := &sink{name: "ch"}

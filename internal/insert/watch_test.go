@@ -51,6 +51,7 @@ func (r *rig) sendAndWait(body string) []int {
 }
 
 func TestWatchTellsWhatBecameOfChunks(t *testing.T) {
+	t.Parallel()
 	bad := map[string]bool{ingesttest.Line("3"): true, ingesttest.Line("1999"): true}
 	s := &sink{name: "ch", fail: refusing(bad)}
 	r := newRig(t).start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
@@ -61,6 +62,7 @@ func TestWatchTellsWhatBecameOfChunks(t *testing.T) {
 
 // Requests that share chunks are told of their own rows.
 func TestWatchesOfSharedChunks(t *testing.T) {
+	t.Parallel()
 	bad := map[string]bool{}
 	for i := range 20 {
 		bad[ingesttest.Line(fmt.Sprint(i*10))] = true
@@ -78,6 +80,7 @@ func TestWatchesOfSharedChunks(t *testing.T) {
 }
 
 func TestWatchThatGivesUp(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(statement) error { return unreachable() }}
 	r := newRig(t).start(func(o *insert.WorkerOptions) { o.Pool = pool(s) })
 	w, err := r.watches.Watch(pagesTopic)

@@ -19,6 +19,7 @@ import (
 
 // A delivery that comes again while its rows are in hand is not written twice.
 func TestInsertSlowerThanTheAckWait(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	s := &sink{name: "ch", fail: func(statement) error { <-release; return nil }}
 	r := newRig(t)
@@ -36,6 +37,7 @@ func TestInsertSlowerThanTheAckWait(t *testing.T) {
 }
 
 func TestStopWhileClickHouseIsAway(t *testing.T) {
+	t.Parallel()
 	var away atomic.Bool
 	away.Store(true)
 	s := &sink{name: "ch", fail: func(statement) error {
@@ -61,6 +63,7 @@ func TestStopWhileClickHouseIsAway(t *testing.T) {
 
 // A ClickHouse that does not answer holds the stop no longer than agreed.
 func TestStopWhileAnInsertHangs(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		<-i.ctx.Done()
 		return i.ctx.Err()
@@ -75,6 +78,7 @@ func TestStopWhileAnInsertHangs(t *testing.T) {
 
 // What is in hand when the stop comes is written, not left.
 func TestWorkerStopWritesWhatIsInHand(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	r := newRig(t).start(func(o *insert.WorkerOptions) {
 		o.Pool, o.Settings = pool(s), served(insert.Flush{MaxWait: time.Hour}, true)
@@ -90,6 +94,7 @@ func TestWorkerStopWritesWhatIsInHand(t *testing.T) {
 // One tenant whose ClickHouse hangs delays no other, and holds no more than
 // its share.
 func TestWorkerTenantsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
 	hung := &sink{name: "hung", fail: func(i statement) error { <-i.ctx.Done(); return i.ctx.Err() }}
 	well := &sink{name: "well"}
 	const share = 64 << 10
@@ -120,6 +125,7 @@ func TestWorkerTenantsDoNotWaitForEachOther(t *testing.T) {
 
 // A share that is used up by batches that would rather wait is flushed.
 func TestWorkerFullShareDoesNotWaitForBatchesToFill(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	r := newRig(t).start(func(o *insert.WorkerOptions) {
 		o.Pool, o.MaxHeldPerTenant, o.Settings = pool(s), 32<<10, served(insert.Flush{MaxWait: time.Hour}, true)
@@ -159,6 +165,7 @@ func (c failingConsumption) Ack(ds ...mq.Delivery) error {
 // Rows that are written but could not be acknowledged are not written again
 // when they are delivered again.
 func TestWorkerAcknowledgesAgain(t *testing.T) {
+	t.Parallel()
 	for _, failures := range []int32{1, 5} {
 		t.Run(fmt.Sprint(failures), func(t *testing.T) {
 			s := &sink{name: "ch"}
@@ -200,6 +207,7 @@ func (c brokenConsumption) Stop(context.Context) error { return errors.New("cann
 func (c brokenConsumption) Failed() <-chan error { return c.failed }
 
 func TestWorkerEndsWhenDeliveryDoes(t *testing.T) {
+	t.Parallel()
 	err := insert.NewWorker(insert.WorkerOptions{Broker: brokenSource{refuse: true}}).Run(t.Context())
 	assert.ErrorContains(t, err, "no such queue")
 	err = insert.NewWorker(insert.WorkerOptions{Broker: brokenSource{}}).Run(t.Context())

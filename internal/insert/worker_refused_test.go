@@ -20,6 +20,7 @@ import (
 )
 
 func TestWorkerParksBadRowsAlone(t *testing.T) {
+	t.Parallel()
 	for _, bad := range [][]int{{0}, {249}, {499}, {1, 2, 3}, {0, 100, 101, 499}} {
 		t.Run(fmt.Sprint(bad), func(t *testing.T) {
 			isBad := map[string]bool{}
@@ -64,6 +65,7 @@ func refusing(bad map[string]bool) func(statement) error {
 }
 
 func TestWorkerEveryRowBad(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(statement) error { return refusedError() }}
 	r := newRig(t).open()
 	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 3000)))
@@ -76,6 +78,7 @@ func TestWorkerEveryRowBad(t *testing.T) {
 
 // What holds for every row alike is not narrowed down.
 func TestTableGone(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if strings.Contains(i.sql, "`temp_t`") {
 			return exception(clickhouse.ClassRejected, 60, "Table temp_t does not exist")
@@ -97,6 +100,7 @@ func TestTableGone(t *testing.T) {
 }
 
 func TestMemoryLimitOnALargeBatch(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if len(i.rows) > 100 {
 			return exception(clickhouse.ClassSplittable, 241, "Memory limit exceeded")
@@ -115,6 +119,7 @@ func TestMemoryLimitOnALargeBatch(t *testing.T) {
 // A single row that is too much is kept: the limit may be the server's of the
 // moment.
 func TestWorkerSingleRowTooMuchIsKept(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	s.fail = func(i statement) error {
 		if i.n <= 3 {
@@ -133,6 +138,7 @@ func TestWorkerSingleRowTooMuchIsKept(t *testing.T) {
 // The column's type changed after the rows were encoded: they are rebuilt for the
 // type it has, and a value that does not fit it is parked as it was encoded.
 func TestWorkerRebuildsRowsWhenTypesChanged(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: func(i statement) error {
 		if i.n == 1 {
 			return exception(clickhouse.ClassRejected, 117, "Type of 'n' must be Int32, not Int64")
@@ -159,6 +165,7 @@ func TestWorkerRebuildsRowsWhenTypesChanged(t *testing.T) {
 
 // Where nothing may be parked refused rows are kept, and block nothing else.
 func TestWorkerKeepsRefusedRowsWhenNothingMayBeParked(t *testing.T) {
+	t.Parallel()
 	var refuse atomic.Bool
 	refuse.Store(true)
 	bad := refusing(map[string]bool{ingesttest.Line("3"): true, ingesttest.Line("7"): true})
@@ -184,6 +191,7 @@ func TestWorkerKeepsRefusedRowsWhenNothingMayBeParked(t *testing.T) {
 }
 
 func TestWorkerRowsWithoutAPool(t *testing.T) {
+	t.Parallel()
 	none := func(tenant.ID) (insert.Inserter, error) { return nil, clickhouse.ErrNoPool }
 	t.Run("not served: parked", func(t *testing.T) {
 		r := newRig(t).open()
@@ -239,6 +247,7 @@ func (p *parkingFails) Park(ctx context.Context, letters ...mq.DeadLetter) error
 }
 
 func TestWorkerParksBeforeItAcknowledges(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch", fail: refusing(map[string]bool{ingesttest.Line("3"): true})}
 	r := newRig(t).open()
 	source := &parkingFails{Source: r.broker}
@@ -254,6 +263,7 @@ func TestWorkerParksBeforeItAcknowledges(t *testing.T) {
 // Once a row could be parked after all, the table's other rows go on: those of
 // another column set are the batch's next INSERT.
 func TestWorkerGoesOnAfterParkingFailed(t *testing.T) {
+	t.Parallel()
 	other := func(id string) string { return fmt.Sprintf(`{"event_id":%q,"page":"/","n":1}`, id) }
 	s := &sink{name: "ch", fail: refusing(map[string]bool{ingesttest.Line("3"): true, other("3"): true})}
 	r := newRig(t).open()

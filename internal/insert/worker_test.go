@@ -24,6 +24,7 @@ import (
 )
 
 func TestWorkerWritesWhatTheGateTook(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	reg := prometheus.NewRegistry()
 	told := make(chan notice.Notice, 1000)
@@ -66,6 +67,7 @@ wavehouse_worker_rows_inserted_total{table="pages",tenant="birch"} 2500
 // Answers of before the rows are given out of caches until they are told of: that
 // does not wait for acknowledgements, nor for the rest of the batch.
 func TestRowsAreToldOfAsSoonAsTheyAreStored(t *testing.T) {
+	t.Parallel()
 	told := make(chan notice.Notice, 100)
 	release := make(chan struct{})
 	r := newRig(t)
@@ -85,6 +87,7 @@ func TestRowsAreToldOfAsSoonAsTheyAreStored(t *testing.T) {
 }
 
 func TestWorkerFlushTriggers(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]insert.Flush{
 		"rows":  {MaxRows: 10, MaxWait: time.Hour},
 		"bytes": {MaxBytes: 100, MaxWait: time.Hour},
@@ -108,6 +111,7 @@ func TestWorkerFlushTriggers(t *testing.T) {
 // While an INSERT runs no other of its table starts; what arrives makes the
 // next batch.
 func TestWorkerOneInsertPerTableAtATime(t *testing.T) {
+	t.Parallel()
 	var running, most atomic.Int32
 	s := &sink{name: "ch", fail: func(statement) error {
 		n := running.Add(1)
@@ -129,6 +133,7 @@ func TestWorkerOneInsertPerTableAtATime(t *testing.T) {
 }
 
 func TestWorkerOneInsertPerColumnSet(t *testing.T) {
+	t.Parallel()
 	s := &sink{name: "ch"}
 	r := newRig(t).open()
 	for i := range 20 {
@@ -145,6 +150,7 @@ func TestWorkerOneInsertPerColumnSet(t *testing.T) {
 // A failure that can heal keeps the batch; it is repeated unchanged, and no row
 // is parked.
 func TestWorkerRepeatsUnchanged(t *testing.T) {
+	t.Parallel()
 	for _, err := range []error{
 		unreachable(), errors.New("nobody knows this one"),
 		exception(clickhouse.ClassDenied, 516, "Authentication failed"),
@@ -178,6 +184,7 @@ func TestWorkerRepeatsUnchanged(t *testing.T) {
 }
 
 func TestWorkerBackoffIsSharedByThePool(t *testing.T) {
+	t.Parallel()
 	var down atomic.Bool
 	down.Store(true)
 	s := &sink{name: "ch", fail: func(statement) error {
@@ -211,6 +218,7 @@ func TestWorkerBackoffIsSharedByThePool(t *testing.T) {
 
 // A table in trouble of its own delays no other.
 func TestWorkerTablesOwnTrouble(t *testing.T) {
+	t.Parallel()
 	var readOnly atomic.Bool
 	readOnly.Store(true)
 	s := &sink{name: "ch", fail: func(i statement) error {
@@ -244,6 +252,7 @@ func tableOwn(t *testing.T) error {
 // Random verdicts of every kind, stops and starts included: every accepted row
 // is written or parked, and none twice unless an INSERT's outcome was lost.
 func TestWorkerLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	unsure := map[string]bool{}
 	rounds := newScript(7)

@@ -19,6 +19,7 @@ import (
 )
 
 func TestMessageThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	topic := mq.Topic{Tenant: birch, Table: "pages"}
 	good := mq.Header{
 		Version: mq.Version, Format: mq.FormatRowBinary, Rows: 1, Received: time.Now(),
@@ -67,6 +68,7 @@ func TestMessageThatCannotBeRead(t *testing.T) {
 // A chunk whose rows and columns do not pair is found when ClickHouse refuses
 // it, parked as it came, and takes no other row with it.
 func TestRowsThatDoNotPair(t *testing.T) {
+	t.Parallel()
 	for _, park := range []bool{true, false} {
 		t.Run(fmt.Sprint("parking ", park), func(t *testing.T) {
 			s := &sink{name: "ch"}
@@ -103,6 +105,7 @@ func TestRowsThatDoNotPair(t *testing.T) {
 
 // A chunk that does not pair is found whatever made ClickHouse refuse it.
 func TestRowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
+	t.Parallel()
 	for name, err := range map[string]error{
 		"types changed": exception(clickhouse.ClassRejected, 117, "Type of 'n' must be String"),
 		"too much":      exception(clickhouse.ClassSplittable, 241, "Memory limit exceeded"),
@@ -137,6 +140,7 @@ func TestRowsThatDoNotPairUnderOtherRefusals(t *testing.T) {
 }
 
 func TestWorkerReadsCompressedChunksAndText(t *testing.T) {
+	t.Parallel()
 	enc, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	columns := `[{"name":"event_id","type":"String"},{"name":"j","type":"JSON"}]`

@@ -176,6 +176,7 @@ func two(o redis.Options) []redis.Options {
 }
 
 func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		trio := redistest.StartTrio(t, flavor)
 		o := real("one")
@@ -202,6 +203,7 @@ func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
 }
 
 func TestNothingIsStaleWhenTheServerHangsOrRestarts(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		server := redistest.Start(t, flavor, "--save", "")
 		o := real("one")
@@ -345,6 +347,7 @@ func noise(n int) string {
 }
 
 func TestNothingIsStaleInAClusterThatMovesAndFailsOver(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		six := redistest.StartSix(t, flavor)
 		o := real("one")

@@ -16,6 +16,7 @@ import (
 )
 
 func TestConformanceBehindANearCache(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Redis, "--save", "")
 	way := newPath(t, s.Addr())
 	o := quick()

@@ -79,6 +79,7 @@ func restricted(t *testing.T, n int) (c *natstest.Cluster, operator, user nats.O
 // at below, as it happens. The store is a user with nothing but the rights that the
 // manual asks for.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	c, operator, user := restricted(t, 40)
 	n := 0
 	skipped := dedupetest.Run(t, func(t *testing.T) *dedupetest.Subject {
@@ -115,6 +116,7 @@ func until(t *testing.T, s *Store, o dedupe.Owner, id string, since time.Time) t
 }
 
 func TestReservationsLapseAndRetentionsEndByTheServersClock(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	bucket(t, c, "ids", 1)
 	const lease = 4 * time.Second
@@ -145,6 +147,7 @@ func TestReservationsLapseAndRetentionsEndByTheServersClock(t *testing.T) {
 
 // Whoever waits reads; a reservation that is given up can be had at once.
 func TestWaitingCostsNoWrites(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	bucket(t, c, "ids", 1)
 	reg := prometheus.NewRegistry()
@@ -174,6 +177,7 @@ func requests(t *testing.T, reg *prometheus.Registry, operation string) (n float
 }
 
 func TestBucketsThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	for want, config := range map[string]jetstream.KeyValueConfig{
@@ -212,6 +216,7 @@ func TestBucketsThatCannotBeUsed(t *testing.T) {
 // A cluster whose leader is killed again and again, and two processes that want the
 // same ids: each is told new once, and what was committed stays so.
 func TestAClusterThatLosesItsLeadersForgetsNothing(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{Nodes: 3})
 	bucket(t, c, "ids", 3)
 	stores := [2]*Store{}

@@ -15,6 +15,7 @@ import (
 // A tenant that has its budget's worth waiting is refused by every process, and no
 // other tenant is; it is taken again once that is written.
 func TestABudgetIsKeptByAllProcesses(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	one, two := open(t, o), open(t, o)
@@ -58,6 +59,7 @@ func TestABudgetIsKeptByAllProcesses(t *testing.T) {
 // What was counted is within a tenth of what waits, for tenants whose chunks differ
 // in size, and a process that sent nothing of a tenant goes by the average.
 func TestWhatWaitsIsCounted(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	b := open(t, o)

@@ -172,6 +172,7 @@ func lose(t *testing.T, js jetstream.JetStream, mb mq.Broker, topic mq.Topic) {
 
 // The broker is a user with the permissions that are printed for it, and no others.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	c, user := restricted(t, 200)
 	js := c.JetStream(t, operator())
 	mqtest.Run(t, func(t *testing.T, ackWait time.Duration) mqtest.Store {

@@ -122,6 +122,7 @@ func (l *ledger) publishers(t *testing.T, b *Broker) (stop func()) {
 // answered is lost: it reaches a worker, the live feed in order and without a hole,
 // and a replay.
 func TestNothingIsLostWhenNodesAreKilled(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{Nodes: 3})
 	nc := c.Connect(t)
 	js := c.JetStream(t)
@@ -209,6 +210,7 @@ func pauseFor(t *testing.T, l *ledger, from, more int) {
 // goes in order hands over at once; and while a shard moves nobody loses or doubles
 // what a living process holds.
 func TestShardsMoveBetweenProcesses(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 10*time.Second, 1)
@@ -287,6 +289,7 @@ func TestShardsMoveBetweenProcesses(t *testing.T) {
 // What belongs to a durable that is gone would be gone at once: it is refused
 // instead, and taken again when the durable is back. The other shards go on.
 func TestPublishingStopsWhereADurableIsGone(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
@@ -337,6 +340,7 @@ func TestPublishingStopsWhereADurableIsGone(t *testing.T) {
 // A partition that is full, or a table that has its share, refuses its own and
 // clears once that is written.
 func TestAFullPartitionRefusesItsOwn(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
@@ -379,6 +383,7 @@ func TestAFullPartitionRefusesItsOwn(t *testing.T) {
 }
 
 func TestWhatIsWrongIsNamedAtOnce(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
@@ -397,6 +402,7 @@ func TestWhatIsWrongIsNamedAtOnce(t *testing.T) {
 // What the operator changes while the service runs is named, also where the server says
 // nothing of it, and no more once it is as before.
 func TestWhatChangesIsNamedAndHeals(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
@@ -422,6 +428,7 @@ func TestWhatChangesIsNamedAndHeals(t *testing.T) {
 }
 
 func TestAClusterThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	c.Nodes[0].Stop()

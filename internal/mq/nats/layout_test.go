@@ -15,6 +15,7 @@ import (
 // A process that counts other shards than those that deliver gets none, and theirs
 // once they are gone.
 func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	o.layoutOld = 5 * time.Second
@@ -47,6 +48,7 @@ func TestProcessesThatCountOtherShardsRefuseEachOther(t *testing.T) {
 
 // What waits in shards that are no longer counted is delivered still.
 func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	js := c.JetStream(t)
 	o := made(t, js, c, 15*time.Second, 1)
@@ -79,6 +81,7 @@ func TestShardsThatAreLeftOverAreDrained(t *testing.T) {
 
 // A reader goes on where it was though the number of shards has changed since.
 func TestReplaysReachBackOverAChangeOfShards(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	o.Partitions = 1
@@ -108,6 +111,7 @@ func TestReplaysReachBackOverAChangeOfShards(t *testing.T) {
 
 // Whoever counts other shards need not wait once the last one has ended in order.
 func TestTheLastProcessGivesTheCountUp(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	o.share = share

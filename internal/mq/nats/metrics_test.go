@@ -15,6 +15,7 @@ import (
 )
 
 func TestAHistoryIsBehindForAsLongAsItLacksSomething(t *testing.T) {
+	t.Parallel()
 	var m mark
 	start := time.Now()
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
@@ -27,6 +28,7 @@ func TestAHistoryIsBehindForAsLongAsItLacksSomething(t *testing.T) {
 }
 
 func TestMetricsTellHowTheClusterStands(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	reg := prometheus.NewRegistry()

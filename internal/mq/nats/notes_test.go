@@ -16,6 +16,7 @@ import (
 // What a process was writing when it was taken for dead is known to the next owner
 // of its shards, and it changes nothing of that any more.
 func TestWhatAnotherProcessWasWritingIsKnown(t *testing.T) {
+	t.Parallel()
 	c := natstest.Start(t, natstest.Options{})
 	o := made(t, c.JetStream(t), c, 15*time.Second, 1)
 	o.share, o.Group = share, seat{newCrowd("a"), "a"}

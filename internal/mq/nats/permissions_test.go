@@ -47,6 +47,7 @@ func serving(t *testing.T, may topology.Permissions) (*natstest.Cluster, link.Op
 // A user who lacks permissions is told at the start which ones, and nothing is
 // changed to find out.
 func TestAMissingPermissionIsNamed(t *testing.T) {
+	t.Parallel()
 	plan := planned("t1")
 	lacks := []string{"t1.ingest.>", "$JS.API.CONSUMER.MSG.NEXT.T1_INGEST_0.*", "$JS.API.CONSUMER.UNPIN.T1_INGEST_0.*", "t1.dlq.>"}
 	refused := []string{

@@ -14,6 +14,7 @@ import (
 
 // What is stored is found again by the next version only if this holds.
 func TestPlacesStayWhereTheyAre(t *testing.T) {
+	t.Parallel()
 	for topic, want := range map[mq.Topic]place{
 		{Tenant: "birch", Table: "pages"}: {1, 3}, {Tenant: "birch", Table: ""}: {3, 7},
 		{Tenant: "cedar", Table: "a.b"}: {2, 1}, {Tenant: "dogwood", Table: "weird é/%"}: {3, 3},
@@ -27,6 +28,7 @@ func TestPlacesStayWhereTheyAre(t *testing.T) {
 }
 
 func TestTopicsSpreadEvenlyAndFewMove(t *testing.T) {
+	t.Parallel()
 	counts, moved := map[place]int{}, 0
 	const n = 32_000
 	for i := range n {
@@ -48,6 +50,7 @@ func TestTopicsSpreadEvenlyAndFewMove(t *testing.T) {
 // nobody more than an even share, the order of the members means nothing, and a
 // member that comes or goes moves little else.
 func TestSharesAreEvenAndFewMove(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		partitions, shards := 1+random.IntN(8), 1+random.IntN(16)

@@ -32,6 +32,7 @@ func beating(nc *nats.Conn, every time.Duration) *natsnotice.Bus {
 // Three processes, each at another server of a cluster. No pause of a busy machine
 // is a silence.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	cluster := natstest.Start(t, natstest.Options{Nodes: 3})
 	noticetest.Run(t, func(t *testing.T) *noticetest.Subject {
 		var buses []notice.Bus
@@ -117,6 +118,7 @@ func (w *wire) settle() []notice.Notice {
 // A notice that did not arrive is found out by the next one, or by the next sign of
 // life.
 func TestWhatIsMissingIsFoundOut(t *testing.T) {
+	t.Parallel()
 	w := listenTo(t, time.Minute)
 	statement := notice.Statement{Tenant: "birch"}
 	for _, c := range []struct {
@@ -144,6 +146,7 @@ func TestWhatIsMissingIsFoundOut(t *testing.T) {
 
 // What is told just before the end is sent by it.
 func TestWhatIsToldLastIsSent(t *testing.T) {
+	t.Parallel()
 	w := listenTo(t, time.Minute)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -157,6 +160,7 @@ func TestWhatIsToldLastIsSent(t *testing.T) {
 
 // Somebody who falls silent without a goodbye may have told something that got lost.
 func TestSilenceIsALoss(t *testing.T) {
+	t.Parallel()
 	w := listenTo(t, beat)
 	w.say(`{"from":"a","n":1,"statement":{"Tenant":"birch"}}`)
 	w.awaitLost(t, "it is silent")
@@ -170,6 +174,7 @@ func TestSilenceIsALoss(t *testing.T) {
 
 // What is too large for the cluster is a loss to others, and nothing more.
 func TestANoticeThatIsTooLarge(t *testing.T) {
+	t.Parallel()
 	server := natstest.Start(t, natstest.Options{Config: "max_payload: 4096\n"})
 	one, other, heard := bus(server.Connect(t)), bus(server.Connect(t)), &ear{}
 	other.Listen(heard.hear)

@@ -35,6 +35,7 @@ func runScript(t *testing.T, script, url string) (string, error) {
 // The script makes a cluster that the verification finds nothing wrong with, again
 // and again, and changes nothing that an operator made otherwise.
 func TestTheScriptMakesWhatIsVerified(t *testing.T) {
+	t.Parallel()
 	cluster := natstest.Start(t, natstest.Options{})
 	js := cluster.JetStream(t)
 	plan := small()
@@ -67,6 +68,7 @@ func TestTheScriptMakesWhatIsVerified(t *testing.T) {
 
 // What the Kubernetes resources say of a stream is what the script makes of it.
 func TestTheResourcesAndTheScriptAgree(t *testing.T) {
+	t.Parallel()
 	plan := topology.Default()
 	plan.IDs = "wh_ids"
 	all := topology.Of(plan)

@@ -19,6 +19,7 @@ import (
 // streams and durables. That it can do all that it has to is the business of the
 // broker's own suite, which runs as this user.
 func TestThePermissionsRefuseWhatIsTheOperators(t *testing.T) {
+	t.Parallel()
 	plan := small()
 	all := topology.Of(plan)
 	conf := strings.Replace(topology.PermissionsOf(all).Conf(), "users = [\n", "users = [\n    { user: operator, password: operator }\n", 1)

@@ -44,6 +44,7 @@ func small() topology.Plan {
 // A server takes all of it, twice, and a chunk that is published comes to the
 // durable of its shard and into the history, under the same sequence.
 func TestAServerTakesIt(t *testing.T) {
+	t.Parallel()
 	js := connect(t)
 	plan := small()
 	for range 2 {
@@ -79,6 +80,7 @@ func TestAServerTakesIt(t *testing.T) {
 }
 
 func TestStreamsFitTheStore(t *testing.T) {
+	t.Parallel()
 	for _, p := range []topology.Plan{topology.Default(), small()} {
 		t.Run(fmt.Sprint(p.Partitions), func(t *testing.T) {
 			require.NoError(t, p.Check())
@@ -99,6 +101,7 @@ func TestStreamsFitTheStore(t *testing.T) {
 }
 
 func TestEveryFaultOfAPlanIsNamed(t *testing.T) {
+	t.Parallel()
 	p := topology.Default()
 	p.Prefix, p.Bucket, p.Partitions, p.Shards, p.Replicas, p.HistoryAge, p.DuplicateWindow = "a.b", "", 0, 1000, 2, 0, 0
 	err := p.Check()

@@ -38,6 +38,7 @@ func verified(t *testing.T, js jetstream.JetStream, w topology.Wanted) *topology
 }
 
 func TestWhatWeMakeIsAsWeWantIt(t *testing.T) {
+	t.Parallel()
 	js, plan := connect(t), small()
 	require.NoError(t, topology.Apply(t.Context(), js, topology.Of(plan)))
 	r := verified(t, js, wanted(plan))
@@ -57,6 +58,7 @@ func TestWhatWeMakeIsAsWeWantIt(t *testing.T) {
 // Every rule, by a cluster that breaks it: what is found is required when rows
 // could be lost, stuck or written twice, and recommended otherwise.
 func TestEveryRuleIsHeld(t *testing.T) {
+	t.Parallel()
 	js := connect(t)
 	type part = topology.Partition
 	later := time.Now().Add(time.Hour)
@@ -158,6 +160,7 @@ func names(made topology.Topology) []string {
 
 // What is missing altogether is named all at once, whatever else is wrong.
 func TestAnEmptyClusterLacksEverything(t *testing.T) {
+	t.Parallel()
 	js, plan := connect(t), small()
 	r, err := topology.Verify(t.Context(), js, wanted(plan))
 	require.NoError(t, err)
