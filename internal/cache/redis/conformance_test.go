@@ -153,7 +153,6 @@ func within(o redis.Options, suite cachetest.Options) redis.Options {
 var notHere = []string{"Expiry", "Bounded"}
 
 func TestConformanceStandalone(t *testing.T) {
-	t.Parallel()
 	require.Len(t, notHere, 2)
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
@@ -167,7 +166,6 @@ func TestConformanceStandalone(t *testing.T) {
 }
 
 func TestConformanceSentinel(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		trio := redistest.StartTrio(t, flavor)
 		trio.Steady(t)
@@ -178,7 +176,6 @@ func TestConformanceSentinel(t *testing.T) {
 }
 
 func TestConformanceCluster(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		six := redistest.StartSix(t, flavor)
 		six.Steady(t)

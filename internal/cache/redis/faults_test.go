@@ -176,7 +176,6 @@ func two(o redis.Options) []redis.Options {
 }
 
 func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		trio := redistest.StartTrio(t, flavor)
 		o := real("one")
@@ -203,7 +202,6 @@ func TestNothingIsStaleWhenSentinelsFailOver(t *testing.T) {
 }
 
 func TestNothingIsStaleWhenTheServerHangsOrRestarts(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		server := redistest.Start(t, flavor, "--save", "")
 		o := real("one")
@@ -347,7 +345,6 @@ func noise(n int) string {
 }
 
 func TestNothingIsStaleInAClusterThatMovesAndFailsOver(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		six := redistest.StartSix(t, flavor)
 		o := real("one")

@@ -36,7 +36,6 @@ func trusts(t *testing.T, c *Cache) string {
 // this one of none since: what is kept from before is given out no more. One that
 // leaves as it was known told of all.
 func TestWhoLeavesInAnotherLifeEndsWhatIsKept(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
 		stays := member(t, s, "stays")
@@ -62,7 +61,6 @@ func TestWhoLeavesInAnotherLifeEndsWhatIsKept(t *testing.T) {
 // Whoever has moved to another history tells no write as done before the lease that
 // it had in the former one is over: who looks there may still trust it.
 func TestAWriteWaitsForTheLeaseInAFormerHistory(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
 		c := member(t, s, "one")

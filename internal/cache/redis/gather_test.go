@@ -85,7 +85,6 @@ func lookWhile(t *testing.T, c cache.Cache, bodies map[cache.Key]string, do func
 }
 
 func TestLookupsThatMeetShareRoundTrips(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
 		o := quick()
@@ -165,7 +164,6 @@ func idsOf(n int) (all []tenant.ID) {
 
 // However many tenants read a server's table, the write is told at once.
 func TestAWriteIsToldForAThousandTenantsInOneRoundTrip(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		s := redistest.Start(t, flavor, "--save", "")
 		o := quick()

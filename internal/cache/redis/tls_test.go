@@ -19,7 +19,6 @@ import (
 // The suite passes over TLS, with certificates on both sides; without the right ones
 // the server is not used, and what is wrong is named.
 func TestConnectionsAreEncrypted(t *testing.T) {
-	t.Parallel()
 	redistest.Each(t, func(t *testing.T, flavor redistest.Flavor) {
 		files, others, port := certtest.Issue(t), certtest.Issue(t), redistest.FreePort(t)
 		s := redistest.Start(t, flavor, "--save", "", "--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes",
