@@ -68,9 +68,9 @@ cat "$work/sdk.log"
 # Most tests that cross packages wait, so that more run at once than there are
 # cores.
 # shellcheck disable=SC2086
-suite integration gotest integration -p 3 -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... \
+suite integration gotest integration -p 3 -parallel 5 -coverprofile="$work/cover" -coverpkg=./internal/... \
     ./tests/integration/... $computes
-suite e2e gotest e2e -parallel 6 ./tests/e2e/... ./tests/cluster/...
+suite e2e gotest e2e -parallel 8 ./tests/e2e/... ./tests/cluster/...
 suite sdk-go gotest_in sdk/go sdk-go ./...
 suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.unit" "$work/cover.servers"
 
