@@ -111,9 +111,18 @@ func behindProxy(t *testing.T, o options, statements ...string) *server {
 }
 
 // unwritten runs f while the server, which is behind a proxy, cannot reach ClickHouse:
-// what it accepts meanwhile is written afterwards.
+// what it accepts meanwhile is written afterwards. What it is writing by then is
+// written before: an answer that is cut off would have its rows written twice.
 func (s *server) unwritten(f func()) {
 	s.t.Helper()
+	s.eventually(func() string {
+		for id, state := range s.tenantStates() {
+			if state.Queue != nil && state.Queue.Pending > 0 {
+				return "rows of tenant " + id + " are being written"
+			}
+		}
+		return ""
+	})
 	s.o.proxy.Refuse()
 	f()
 	s.o.proxy.Pass(s.t)
