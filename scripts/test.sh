@@ -67,12 +67,12 @@ wait
 cat "$work/sdk.log"
 # Most tests that cross packages wait, so that more run at once than there are
 # cores.
+suite integration gotest integration -parallel 5 -coverprofile="$work/cover" -coverpkg=./internal/... ./tests/integration/...
 # shellcheck disable=SC2086
-suite integration gotest integration -p 3 -parallel 5 -coverprofile="$work/cover" -coverpkg=./internal/... \
-    ./tests/integration/... $computes
-suite e2e gotest e2e -parallel 8 ./tests/e2e/... ./tests/cluster/...
+suite counted gotest counted -p 3 -coverprofile="$work/cover.counted" -coverpkg=./internal/... $computes
+suite e2e gotest e2e -p 1 -parallel 8 ./tests/e2e/... ./tests/cluster/...
 suite sdk-go gotest_in sdk/go sdk-go ./...
-suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.unit" "$work/cover.servers"
+suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.counted" "$work/cover.unit" "$work/cover.servers"
 
 count() { cat "$work"/*.json | grep '"Test":' | grep -c "\"Action\":\"$1\""; } # pass, fail or skip
 broken=$(count fail)
