@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/wavehouse/wavehouse/internal/stream/streamtest"
 	"github.com/wavehouse/wavehouse/internal/tenant"
 )
 
@@ -76,10 +77,10 @@ func TestSlowReaderWhoseHistoryIsGone(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{QueueBytes: 64 << 10}, nil)
 	s := r.open(testTable, "", "")
-	flood(b, 1, floodRows)
+	last := catchUp(t, b, s)
+	flood(b, last+1, floodRows)
 	eventually(t, "the backlog is taken away", overflowed(r))
 	b.purge(tenant.Default, 10)
-	last := uint64(0)
 	for {
 		f, err := s.NextEvent()
 		require.NoError(t, err)
@@ -97,18 +98,23 @@ func TestSlowReaderWhoseHistoryIsGone(t *testing.T) {
 	assert.Equal(t, sequence(floodRows-9, floodRows), next(t, s, 10))
 }
 
+// catchUp gives a stream that has opened the time to catch up, and returns how many
+// rows it took. When the second is here, it had done so before.
+func catchUp(t *testing.T, b *memoryBroker, s *streamtest.Stream) (rows uint64) {
+	t.Helper()
+	for rows < 2 {
+		rows++
+		b.publish(rowsChunk(testTable, rows))
+		require.Equal(t, []uint64{rows}, next(t, s, 1))
+	}
+	return rows
+}
+
 func TestReaderThatStaysBehindIsEnded(t *testing.T) {
 	b := newMemoryBroker()
 	r := newRig(t, b, Options{QueueBytes: 64 << 10, MaxLag: time.Nanosecond}, nil)
 	s := r.open(testTable, "", "")
-	// A stream that opens has time to catch up. When the second row is here, it
-	// had done so before.
-	last := uint64(0)
-	for last < 2 {
-		last++
-		b.publish(rowsChunk(testTable, last))
-		require.Equal(t, []uint64{last}, next(t, s, 1))
-	}
+	last := catchUp(t, b, s)
 	flood(b, last+1, floodRows)
 	eventually(t, "the backlog is taken away", overflowed(r))
 	for {
