@@ -216,7 +216,7 @@ func TestNothingIsStaleWhenTheServerHangsOrRestarts(t *testing.T) {
 		}
 
 		// What was saved is older than what was told since.
-		server.Do(t, "SAVE")
+		server.Save(t)
 		s.awaitHits("meanwhile")
 		server.Kill()
 		server.Start(t)

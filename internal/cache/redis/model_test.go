@@ -164,7 +164,7 @@ func (m *model) any() {
 			m.now().Do(m.t, "EVAL", `local k = redis.call('RANDOMKEY') if k then redis.call('UNLINK', k) end`, 0)
 		}},
 		{"flush", 1, func() { m.now().Do(m.t, "FLUSHALL") }},
-		{"save", 2, func() { m.now().Do(m.t, "SAVE") }},
+		{"save", 2, func() { m.now().Save(m.t) }},
 		{"restart", 1, m.restart},
 		{"cut", 2, m.cut},
 		{"hang", 1, m.hang},

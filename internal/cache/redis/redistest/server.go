@@ -122,6 +122,20 @@ func (s *Server) Do(t testing.TB, command ...any) any {
 	return answer
 }
 
+// Save writes the server's snapshot, once one that is being written for a replica is.
+func (s *Server) Save(t testing.TB) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		err := s.client.Do(context.Background(), "SAVE").Err()
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "in progress") || time.Now().After(end) {
+			t.Fatalf("save the server on port %d: %v", s.Port, err)
+		}
+	}
+}
+
 // Info is a field of INFO, "" for none.
 func (s *Server) Info(t testing.TB, section, field string) string {
 	t.Helper()
