@@ -57,20 +57,17 @@ suite build make --no-print-directory build
 suite unit race unit -p 3 -coverprofile="$work/cover.unit" $others
 # shellcheck disable=SC2086
 suite computing race computing -p 3 -short $computes ./cmd/... ./deployments/... ./scripts/...
-# What these packages stand on is covered from there too. They leave the cores to
-# the client's suite, whose output comes after theirs.
-suite sdk sdk >"$work/sdk.log" 2>&1 &
+# What these packages stand on is covered from there too.
 # shellcheck disable=SC2086
-suite servers race servers -p 6 -coverprofile="$work/cover.servers" \
+suite servers race servers -coverprofile="$work/cover.servers" \
     -coverpkg=./internal/cache/...,./internal/dedupe/...,./internal/mq/...,./internal/notice/... $waits
-wait
-cat "$work/sdk.log"
 # Most tests that cross packages wait, so that more run at once than there are
 # cores.
-suite integration gotest integration -parallel 5 -coverprofile="$work/cover" -coverpkg=./internal/... ./tests/integration/...
+suite integration gotest integration -parallel 4 -coverprofile="$work/cover" -coverpkg=./internal/... ./tests/integration/...
 # shellcheck disable=SC2086
-suite counted gotest counted -p 3 -coverprofile="$work/cover.counted" -coverpkg=./internal/... $computes
-suite e2e gotest e2e -p 1 -parallel 8 ./tests/e2e/... ./tests/cluster/...
+suite counted gotest counted -coverprofile="$work/cover.counted" -coverpkg=./internal/... $computes
+suite e2e gotest e2e -p 1 -parallel 6 ./tests/e2e/... ./tests/cluster/...
+suite sdk sdk
 suite sdk-go gotest_in sdk/go sdk-go ./...
 suite coverage go run ./scripts/coverage -config .testcoverage.yml "$work/cover" "$work/cover.counted" "$work/cover.unit" "$work/cover.servers"
 

@@ -68,20 +68,17 @@ func conformance(t *testing.T, endpoint func(t *testing.T) string) {
 }
 
 func TestConformanceOnDynalite(t *testing.T) {
-	t.Parallel()
 	d := dynamotest.StartDynalite(t)
 	conformance(t, func(*testing.T) string { return d.URL })
 }
 
 func TestConformanceOnTheFake(t *testing.T) {
-	t.Parallel()
 	conformance(t, func(t *testing.T) string { return dynamotest.NewFake(t).URL })
 }
 
 // Faults that a request is repeated for, at any request: nothing changes about what
 // the contract says, above all an answer that is lost on the way.
 func TestConformanceWhileAnswersAreLost(t *testing.T) {
-	t.Parallel()
 	faults := []dynamotest.Fault{
 		{Lose: true}, {Tear: true}, {Code: "InternalServerError", Status: 500}, {Code: "ProvisionedThroughputExceededException"},
 	}
@@ -147,7 +144,6 @@ func reserve(t *testing.T, s *Store, o dedupe.Owner, ids ...string) []dedupe.Res
 // A window is a conditional put per id; its commit is a batch of 25 while the
 // lease lasts; waiting costs reads and no write.
 func TestWhatAWindowCosts(t *testing.T) {
-	t.Parallel()
 	s, f := onFake(t, Options{})
 	require.NoError(t, s.Want(t.Context(), true))
 	f.Fail(nil)
@@ -179,7 +175,6 @@ func TestWhatAWindowCosts(t *testing.T) {
 
 // A claim whose every answer is lost, and a window that fails half way.
 func TestAFailedWindowGivesUpWhatItHad(t *testing.T) {
-	t.Parallel()
 	s, f := onFake(t, Options{})
 	require.NoError(t, s.Want(t.Context(), true))
 	f.Fail(func(operation string, n int) dynamotest.Fault {
@@ -202,7 +197,6 @@ func TestAFailedWindowGivesUpWhatItHad(t *testing.T) {
 // DynamoDB throttles for a while, then takes writes and loses the answers: no id is
 // had without a claim, none is a duplicate for ever, and each is had once after.
 func TestThrottledThenAnswersLost(t *testing.T) {
-	t.Parallel()
 	c := clocktest.At(time.Now())
 	s, f := onFake(t, Options{Now: c.Now})
 	require.NoError(t, s.Want(t.Context(), true))
@@ -226,7 +220,6 @@ func TestThrottledThenAnswersLost(t *testing.T) {
 }
 
 func TestAStoreThatFailsIsLeftAlone(t *testing.T) {
-	t.Parallel()
 	s, f := onFake(t, Options{})
 	require.NoError(t, s.Want(t.Context(), true))
 	f.Fail(only("PutItem", dynamotest.Fault{Code: "AccessDeniedException"}))
@@ -247,7 +240,6 @@ func TestAStoreThatFailsIsLeftAlone(t *testing.T) {
 }
 
 func TestAHangingStoreIsGivenUp(t *testing.T) {
-	t.Parallel()
 	reg := prometheus.NewRegistry()
 	s, f := onFake(t, Options{attempt: 500 * time.Millisecond, Timeout: 5 * time.Second, Metrics: reg})
 	require.NoError(t, s.Want(t.Context(), true))
@@ -273,7 +265,6 @@ func counter(t *testing.T, reg *prometheus.Registry, name, label string) (sum fl
 }
 
 func TestUnprocessedItemsAreSentAgain(t *testing.T) {
-	t.Parallel()
 	reg := prometheus.NewRegistry()
 	s, f := onFake(t, Options{Metrics: reg})
 	ids := numbered(60)
@@ -301,7 +292,6 @@ func TestUnprocessedItemsAreSentAgain(t *testing.T) {
 
 // A commit that comes late is not made blindly: another may have the id by then.
 func TestALateCommitIsConditional(t *testing.T) {
-	t.Parallel()
 	c := clocktest.At(time.Now())
 	s, f := onFake(t, Options{Now: c.Now})
 	reserve(t, s, anna, "a")
@@ -323,7 +313,6 @@ func TestALateCommitIsConditional(t *testing.T) {
 
 // A process whose clock is hours off neither takes what others hold nor is robbed.
 func TestClocksThatAreWrong(t *testing.T) {
-	t.Parallel()
 	f := dynamotest.NewFake(t)
 	f.AddTable("ids", attrKey, "S", attrEnd)
 	right := start(t, Options{Endpoint: f.URL})
@@ -344,7 +333,6 @@ func TestClocksThatAreWrong(t *testing.T) {
 
 // TTL removes what is over when it likes, which changes nothing.
 func TestWhatIsOverIsAbsentWhetherOrNotItIsRemoved(t *testing.T) {
-	t.Parallel()
 	c := clocktest.At(time.Now())
 	reg := prometheus.NewRegistry()
 	s, f := onFake(t, Options{Now: c.Now, Metrics: reg})

@@ -16,7 +16,6 @@ import (
 )
 
 func TestTablesThatCannotBeUsed(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		add  func(f *dynamotest.Fake)
 		want string
@@ -58,7 +57,6 @@ func TestTablesThatCannotBeUsed(t *testing.T) {
 }
 
 func TestTablesThatAreNotAsTheyShouldBe(t *testing.T) {
-	t.Parallel()
 	for want, change := range map[string]func(f *dynamotest.Fake){
 		"TTL is off: switch it on for the attribute ex":      func(f *dynamotest.Fake) { f.AddTable("ids", "pk", "S", "") },
 		"TTL is on for the attribute expires: it must be ex": func(f *dynamotest.Fake) { f.AddTable("ids", "pk", "S", "expires") },
@@ -84,7 +82,6 @@ func TestTablesThatAreNotAsTheyShouldBe(t *testing.T) {
 
 // A table that was right stays so when nobody can be asked.
 func TestALookWithoutAnAnswerChangesNothing(t *testing.T) {
-	t.Parallel()
 	s, f := onFake(t, Options{})
 	f.Fail(only("DescribeTable", dynamotest.Fault{Code: "AccessDeniedException"}))
 	require.ErrorContains(t, s.Want(t.Context(), true), "AccessDeniedException", "it was never seen")
@@ -96,7 +93,6 @@ func TestALookWithoutAnAnswerChangesNothing(t *testing.T) {
 }
 
 func TestATableIsMadeForDevelopment(t *testing.T) {
-	t.Parallel()
 	f := dynamotest.NewFake(t)
 	o := Options{Endpoint: f.URL, CreateTable: true}
 	require.NoError(t, start(t, o).Want(t.Context(), true))
