@@ -1,7 +1,6 @@
 package clickhouse
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -85,14 +84,14 @@ const soughtTable = "wh_sought"
 func (p *Pool) Absent(ctx context.Context, s Sought) ([]int, error) {
 	// Comparing what is printed compares every type's values, NULL among them, which
 	// a hash of some of the values does not.
-	key := "sipHash128(formatRow(" + QuoteString(s.Printed) + ", " + strings.Join(quoteIdents(s.Compared), ", ") + "))"
+	key := "sipHash128(formatRow(" + QuoteString(s.Printed) + ", " + QuoteIdents(s.Compared) + "))"
 	// Parts are left out by their names and not taken by them: one that is merged
 	// meanwhile has another, and is as young.
 	older := fmt.Sprintf("SELECT name FROM system.parts WHERE database = %s AND table = %s AND modification_time < now() - toIntervalSecond(%d)",
 		QuoteString(p.config.Database), QuoteString(s.Table), int64(s.Within/time.Second)+2)
-	structure := quoteIdents(s.Names)
-	for i, typ := range s.Types {
-		structure[i] += " " + typ
+	structure := make([]string, len(s.Names))
+	for i, name := range s.Names {
+		structure[i] = QuoteIdent(name) + " " + s.Types[i]
 	}
 	settings := withDefaults(s.Settings, map[string]string{
 		"default_format": rowFormat,
@@ -116,23 +115,14 @@ func (p *Pool) Absent(ctx context.Context, s Sought) ([]int, error) {
 		return nil, err
 	}
 	var absent []int
-	there := bytes.Split(bytes.Trim([]byte(found), "[]"), []byte{','})
+	there := strings.Split(strings.Trim(found, "[]"), ",")
 	if len(there) != s.Rows {
 		return nil, p.notClickHouse("answered for %d rows where %d were asked for", len(there), s.Rows)
 	}
 	for n, is := range there {
-		if string(is) == "0" {
+		if is == "0" {
 			absent = append(absent, n)
 		}
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return absent, err
-}
-
-func quoteIdents(names []string) []string {
-	quoted := make([]string, len(names))
-	for i, name := range names {
-		quoted[i] = QuoteIdent(name)
-	}
-	return quoted
+	return absent, nil
 }

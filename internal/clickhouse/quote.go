@@ -6,6 +6,15 @@ import "strings"
 // characters it holds.
 func QuoteIdent(name string) string { return quote(name, '`') }
 
+// QuoteIdents quotes names as a list of identifiers.
+func QuoteIdents(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = QuoteIdent(name)
+	}
+	return strings.Join(quoted, ", ")
+}
+
 // QuoteString quotes s as a string literal.
 func QuoteString(s string) string { return quote(s, '\'') }
 

@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/wavehouse/wavehouse/internal/chunk"
@@ -194,16 +193,7 @@ func (i insertion) format() string {
 }
 
 func (i insertion) statement(table string) string {
-	var b strings.Builder
-	b.WriteString("INSERT INTO " + clickhouse.QuoteIdent(table) + " (")
-	for n, name := range i.form.Layout.Names() {
-		if n > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(clickhouse.QuoteIdent(name))
-	}
-	b.WriteString(") FORMAT " + i.format())
-	return b.String()
+	return "INSERT INTO " + clickhouse.QuoteIdent(table) + " (" + clickhouse.QuoteIdents(i.form.Layout.Names()) + ") FORMAT " + i.format()
 }
 
 // settings pin what a user's profile could change about the meaning of an

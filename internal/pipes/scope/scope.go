@@ -199,7 +199,7 @@ func (n *narrowing) compose(sql string) (*Statement, error) {
 		name := clickhouse.QuoteIdent(p.table.Name)
 		b.WriteString(separator(i))
 		if p.selects != "" {
-			b.WriteString(name + " AS (SELECT " + strings.Join(quoted(p.columns), ", ") + " FROM (\n" + p.selects + "\n))")
+			b.WriteString(name + " AS (SELECT " + clickhouse.QuoteIdents(p.columns) + " FROM (\n" + p.selects + "\n))")
 		} else {
 			source, err := query.Visible(n.pool.Database(), p.table, p.grant, inner)
 			if err != nil {
@@ -238,14 +238,6 @@ func separator(i int) string {
 		return "WITH "
 	}
 	return ", "
-}
-
-func quoted(names []string) []string {
-	all := make([]string, len(names))
-	for i, name := range names {
-		all[i] = clickhouse.QuoteIdent(name)
-	}
-	return all
 }
 
 // prefix is the beginning of no name in the statement or in a view: what it
