@@ -178,6 +178,25 @@ func TestRowsOutliveKillsOfClickHouse(t *testing.T) {
 	}
 }
 
+// A user that may write and not read has rows written again, on the real ClickHouse.
+func TestRowsThatTheirWriterMayNotReadAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	c := newReal(t, clickhousetest.StartPrivate(t), clickhousetest.WriterUser)
+	c.Exec(t, createPages+pagesEngine+remembers)
+	c.proxy.Set(clickhousetest.ResetBeforeBody())
+	c.proxy.Next(clickhousetest.LoseResponse())
+	r := newRig(t).open()
+	r.send(ingesttest.Request(ingesttest.Pages(), record.NDJSON, ingesttest.Lines(0, 50)))
+	r.start(c.use)
+	waitFor(t, "the answer to be lost", func() bool { return strings.Contains(r.logs.String(), "cannot write") })
+	c.killedWhileStoring(t, "pages", "1")
+	c.proxy.Set(clickhousetest.Pass())
+	r.settled(birch)
+	assertSameRows(t, numbers(0, 50), c.ids(t, "pages"))
+	assert.Contains(t, r.logs.String(), "cannot be looked for")
+	assert.Contains(t, r.logs.String(), "Not enough privileges")
+}
+
 // Where nobody may look, rows are written again rather than lost.
 func TestRowsThatCannotBeLookedForAreWrittenAgain(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -13,6 +13,8 @@ const (
 	// BlindUser may know every table, and SELECT from system tables alone. No
 	// password.
 	BlindUser = "blind"
+	// WriterUser may INSERT and nothing else. No password.
+	WriterUser = "writer"
 	// AsyncUser has async_insert=1 and wait_for_async_insert=0 in its profile.
 	// No password.
 	AsyncUser = "async"
@@ -33,6 +35,8 @@ const usersXML = `<clickhouse>
       <grants><query>GRANT SELECT ON system.*</query></grants></narrow>
     <blind><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
       <grants><query>GRANT SELECT ON system.*</query><query>GRANT SHOW ON *.*</query></grants></blind>
+    <writer><password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
+      <grants><query>GRANT INSERT ON *.*</query></grants></writer>
     <async><password></password><networks><ip>::/0</ip></networks><profile>async</profile><quota>default</quota></async>
   </users>
 </clickhouse>
